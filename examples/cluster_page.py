@@ -13,9 +13,11 @@ WIDTH, ROW, LEFT = 900, 14, 150
 COLORS = ("#4c78a8", "#f58518", "#54a24b", "#b279a2", "#9d755d", "#72b7b2", "#eeca3b", "#ff9da6")
 
 STYLE = """
-body { font: 14px/1.5 system-ui, sans-serif; max-width: 1100px; margin: 2em auto; color: #222; }
+body { font: 14px/1.5 system-ui, sans-serif; color: #222; }
+body { max-width: 1100px; margin: 2em auto; padding: 0 1em; }
 h2 { margin: 2em 0 0; font-size: 16px; } p { margin: 0 0 .5em; color: #555; }
-svg text { font-size: 10px; fill: #555; } .key span { margin-right: 1.2em; white-space: nowrap; }
+.scroll { overflow-x: auto; } svg { display: block; width: 100%; min-width: 640px; max-width: 1054px; }
+svg text { font-size: 10px; fill: #555; } .key span { display: inline-block; margin-right: 1.2em; }
 .key i { display: inline-block; width: 10px; height: 10px; margin-right: 4px; }
 """
 
@@ -62,8 +64,9 @@ def timeline(query: Disturbed) -> str:
         f'<span><i style="background:{COLORS[n % len(COLORS)]}"></i>{html.escape(worker)}</span>'
         for n, worker in enumerate(workers)
     )
-    size = f'width="{LEFT + WIDTH + 4}" height="{len(lines) * ROW}"'
-    return f'<svg {size}>{"".join(labels + marks)}</svg><p class="key">{key}</p>'
+    size = f'viewBox="0 0 {LEFT + WIDTH + 4} {len(lines) * ROW}"'
+    svg = f"<svg {size}>{''.join(labels + marks)}</svg>"
+    return f'<div class="scroll">{svg}</div><p class="key">{key}</p>'
 
 
 def write_page(path: Path, queries: list[Disturbed]) -> None:
@@ -83,6 +86,8 @@ def write_page(path: Path, queries: list[Disturbed]) -> None:
         "with its worker; what it had done is done again by another one."
     )
     path.write_text(
-        f"<!doctype html><meta charset='utf-8'><title>Channels of a cluster</title><style>{STYLE}</style>"
+        "<!doctype html><html lang='en'><meta charset='utf-8'>"
+        "<meta name='viewport' content='width=device-width, initial-scale=1'>"
+        f"<title>Channels of a cluster</title><style>{STYLE}</style>"
         f"<h1>Where the channels ran</h1><p>{intro}</p>{''.join(parts)}\n"
     )

@@ -560,3 +560,9 @@ def test_decimals_of_python_are_compared_exactly() -> None:
     assert [row.id for row in below(9.99)] == []
     assert db.execute("delete from d where id = 1 and p = ?", Decimal("9.9949")) == 0
     assert [row.id for row in db.execute("select id from d where id = ?::int", 2)] == [2]
+
+
+@pytest.mark.parametrize("timeout", [-1, float("nan"), float("inf")])
+def test_a_timeout_is_a_number_of_seconds(timeout: float) -> None:
+    with pytest.raises(wb.InvalidError, match="conflict_timeout is a number of seconds that is not negative"):
+        wb.bounded.open("memory:", conflict_timeout=timeout)

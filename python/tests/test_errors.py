@@ -235,6 +235,12 @@ def test_messages_show_dates_where_time_is_a_timestamp() -> None:
         wb.from_rows([{"t": 2}, {"t": 1}], time="t").to_rows()
 
 
+def bounded_query(_: object) -> wb.bounded.Query:
+    db = wb.bounded.open("memory:")
+    db.execute("create table t (id int primary key)")
+    return db.prepare("select * from t where id = ?")
+
+
 @pytest.mark.parametrize(
     ("thing", "name", "message"),
     [
@@ -257,6 +263,27 @@ def test_messages_show_dates_where_time_is_a_timestamp() -> None:
         (lambda s: wb, "read_csv", r"use wb.read\(path\)"),
         (lambda s: wb, "from_row", r"did you mean wb.from_rows\?"),
         (lambda s: wb, "averge", r"did you mean wb.a"),
+        (lambda s: wb, "row_number", r"use wb.agg.row_number"),
+        (lambda s: wb, "to_timestamp", r"use wb.fn.to_timestamp"),
+        (lambda s: s, "wher", r"did you mean .query\(lambda q: q.where\(…\)\)\?"),
+        (lambda s: s, "filtr", r"use .query\(lambda q: q.where"),
+        (inside, "filtr", r"use .where\(lambda e"),
+        (lambda s: s.collect(), "filter", r"wb.from_arrow\(table\).query\(lambda q: q.where"),
+        (lambda s: s.collect(), "sort", r"wb.from_arrow\(table\).query\(lambda q: q.sort"),
+        (lambda s: wb.sum("a"), "filter", r"use the argument where="),
+        (lambda s: wb.sum("a"), "where", r"use the argument where="),
+        (lambda s: s.subscribe(print), "wai", r"did you mean .wait\?"),
+        (lambda s: s.subscribe(print), "cancel", r"use .stop\(\)"),
+        (lambda s: wb.from_rows([{"a": 1}]).maintain(), "snapshoot", r"did you mean .snapshot\?"),
+        (lambda s: wb.from_rows([{"a": 1}]).maintain(), "to_rows", r"use .snapshot\(\)"),
+        (lambda s: wb.bounded, "opn", r"did you mean wb.bounded.open\?"),
+        (lambda s: wb.bounded, "connect", r"use wb.bounded.open"),
+        (lambda s: wb.cluster, "connct", r"did you mean wb.cluster.connect\?"),
+        (lambda s: wb.bounded.open("memory:"), "prepar", r"did you mean .prepare\?"),
+        (lambda s: wb.bounded.open("memory:"), "query", r"use .execute\(sql"),
+        (bounded_query, "execute", r"use a call of it"),
+        (lambda s: bounded_query(s)(1), "to_rows", r"use the page itself"),
+        (lambda s: bounded_query(s)(1), "curser", r"did you mean .cursor\?"),
     ],
 )
 def test_a_wrong_attribute_gets_the_right_one(
@@ -266,7 +293,14 @@ def test_a_wrong_attribute_gets_the_right_one(
         getattr(thing(clicks), name)
 
 
+def test_a_wrong_setting_gets_the_right_one() -> None:
+    with pytest.raises(TypeError, match=r"config has no argument shard=; did you mean shards=\?"):
+        wb.config(**{"shard": 1})
+    with pytest.raises(TypeError, match=r"config has no argument theads=; there are runtime=, shards="):
+        wb.config(**{"theads": 1})
+
+
 def test_attributes_that_libraries_look_for_are_not_there(clicks: wb.ShardedStream) -> None:
-    for thing in (clicks, inside(clicks), clicks.collect(), wb.col("x"), wb):
+    for thing in (clicks, inside(clicks), clicks.collect(), wb.col("x"), wb, wb.sum("x"), wb.bounded):
         for name in ("_ipython_display_", "__array__", "__dataframe__", "_repr_png_"):
             assert not hasattr(thing, name), (thing, name)

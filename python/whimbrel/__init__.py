@@ -149,7 +149,8 @@ else:
                 raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
             from .attribute_errors import for_module
 
-            raise AttributeError(for_module(name, __all__))
+            functions = {"fn": _whimbrel.function_names(), "agg": _whimbrel.call_names()}
+            raise AttributeError(for_module(name, __all__, functions))
         import whimbrel.api as api
 
         globals().update({public: getattr(api, public) for public in __all__})

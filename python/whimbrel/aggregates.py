@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from . import _whimbrel as native
+from .attribute_errors import NearNames
 from .errors import InvalidError
 from .ordering import Order
 from .projection import expression, expression_or_struct, predicate
@@ -34,7 +35,7 @@ Function: TypeAlias = "str | tuple[Any, ...] | native.Aggregate"
 
 
 @dataclass(frozen=True, repr=False)
-class Aggregate:
+class Aggregate(NearNames):
     """
     One aggregate of a group: made by the functions here and in `agg`, for `Stream.aggregate`.
 
@@ -49,7 +50,7 @@ class Aggregate:
 
     function: Function
     of: Any = None
-    where: Any = None
+    condition: Any = None
     name: str | None = None
     further: tuple[Any, ...] = ()
     distinct: bool = False
@@ -59,8 +60,8 @@ class Aggregate:
 
     def __repr__(self) -> str:
         parts = [repr(part) for part in (self.of, *self.further) if part is not None]
-        if self.where is not None:
-            parts.append(f"where={self.where!r}")
+        if self.condition is not None:
+            parts.append(f"where={self.condition!r}")
         name = self.name or (self.function[0] if isinstance(self.function, tuple) else self.function)
         return f"{name}({', '.join(parts)})"
 
@@ -68,7 +69,7 @@ class Aggregate:
         self, schema: native.Schema
     ) -> tuple[Function | native.Expr, native.Expr | None, native.Expr | None]:
         """Make the function, its argument and its filter; a relational aggregate is one expression."""
-        condition = None if self.where is None else predicate(schema, self.where)
+        condition = None if self.condition is None else predicate(schema, self.condition)
         if not self.relational:
             return self.function, self._argument(schema), condition
         arguments = self._arguments(schema)
@@ -177,7 +178,7 @@ class Over:
             function,
             arguments,
             distinct,
-            None if call.where is None else predicate(schema, call.where),
+            None if call.condition is None else predicate(schema, call.condition),
             call.ignore_nulls,
             [expression(schema, part) for part in self.partition_by],
             self.order.resolve(schema),

@@ -26,8 +26,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
 
 from . import _whimbrel as native
+from . import attribute_errors
 from .cluster_job import ClusterJob, JobStatistics, Run, Stage
 from .datasets import Dataset, Datasets
 from .errors import InvalidError, UnavailableError
@@ -527,3 +529,8 @@ def _attempts() -> Iterator[None]:
     while time.monotonic() < until:
         yield
         time.sleep(0.02)
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> NoReturn:
+        raise AttributeError(attribute_errors.for_submodule(sys.modules[__name__], name))

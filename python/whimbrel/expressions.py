@@ -625,7 +625,7 @@ def lit(value: Any, dtype: Any = None) -> Expr:
     return Expr(native.Expr.literal(value, dtype))
 
 
-class When:
+class When(attribute_errors.NearNames):
     """A condition without a value yet: the result of `when`."""
 
     __slots__ = ("_branches", "_condition")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from .attribute_errors import NearNames
 from .errors import InvalidError
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from .query import Query
 
 
-class RemoteRuntime:
+class RemoteRuntime(NearNames):
     """What ``on=`` takes: a cluster, or functions."""
 
     _native: Any

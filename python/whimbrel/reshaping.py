@@ -44,13 +44,13 @@ def _of(aggregate: Aggregate, on: str, value: Any) -> Aggregate:
     """Make the aggregate of the rows with a value."""
     if not isinstance(aggregate, Aggregate):
         raise InvalidError("pivot takes aggregates: wb.sum(lambda e: e.price), wb.count(), …")
-    is_value, where = col(on) == value, aggregate.where
+    is_value, where = col(on) == value, aggregate.condition
     if where is None:
-        return replace(aggregate, where=is_value)
+        return replace(aggregate, condition=is_value)
     if is_function(where):
-        return replace(aggregate, where=lambda e: (getattr(e, on) == value) & where(e))
+        return replace(aggregate, condition=lambda e: (getattr(e, on) == value) & where(e))
     condition = where if isinstance(where, Expr) else col(where)
-    return replace(aggregate, where=is_value & condition)
+    return replace(aggregate, condition=is_value & condition)
 
 
 def unpivoted(stream: Stream, columns: tuple[str, ...], name: str, value: str, nulls: bool) -> Stream:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+from .attribute_errors import near_arguments
 from .errors import InvalidError
 from .remote import RemoteRuntime
 
@@ -77,6 +78,9 @@ class config:
         global _current
         self._before = _current
         _current = with_changes(**{name: value for name, value in arguments.items() if value is not _UNSET})
+
+    if not TYPE_CHECKING:
+        __init__ = near_arguments(__init__)
 
     def __enter__(self) -> config:
         return self

@@ -11,6 +11,7 @@ from typing import Any
 from . import _whimbrel as native
 from . import feeds, shutdown
 from .activity import Activity, activity_of
+from .attribute_errors import NearNames
 from .errors import InvalidError, WhimbrelError
 from .table import Table
 
@@ -25,7 +26,7 @@ class _Calls(threading.local):
 _calls = _Calls()
 
 
-class Subscription:
+class Subscription(NearNames):
     """
     A query that runs in the background: the result of `ShardedStream.subscribe`.
 

@@ -6,13 +6,13 @@ use crate::interrupt::Interrupts;
 use crate::output::{FileOptions, OutputOptions, Target};
 use crate::runner::Runner;
 use datafusion::arrow::record_batch::RecordBatch;
-use datafusion::common::{DataFusionError, plan_err};
+use datafusion::common::DataFusionError;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use whimbrel_plan::Stream;
+use whimbrel_plan::source::local_path;
 use whimbrel_session::{RunningQuery, Session, StandardInput};
 use whimbrel_sharded::analyze;
 use whimbrel_sql::{Format, Planned, Store};
@@ -48,13 +48,14 @@ impl Client {
         let threads = session.options.remote.as_ref().map(|remote| remote.cores());
         session.sql.set_shards(settings.shards().or(threads));
         let interrupts = Interrupts::install();
+        let target = Target::new(settings.output.clone()).interrupted_by(&interrupts);
         let runner = Runner { progress: settings.progress(), interrupts };
         Ok(Client {
             session,
             stdin,
             runner,
             output: settings.output_options(),
-            target: Target::new(settings.output.clone()),
+            target,
             job: None,
             timer: settings.time,
             interactive: false,
@@ -189,10 +190,10 @@ impl Client {
         sql: &str,
     ) -> Result {
         let (path, options) = local_path(to)
-            .and_then(|path| Ok((path, FileOptions::parse(options)?)))
+            .and_then(|path| Ok((path.to_path_buf(), FileOptions::parse(options)?)))
             .map_err(|error| Error::in_statement(&error, sql))?;
         let output = OutputOptions { format: Some(format.into()), ..self.output.clone() };
-        let mut target = Target::new(Some(path));
+        let mut target = Target::new(Some(path)).interrupted_by(&self.runner.interrupts);
         let _watch = self.runner.interrupts.watch();
         let writer = target.open(&self.session.schema(stream), &output, &options)?;
         let counts = self.runner.run_to_writer(&self.session, stream, sql, self.runner.progress, writer)?;
@@ -225,17 +226,6 @@ impl Client {
     pub fn notify(&self, message: &str) {
         if self.interactive {
             print_message(message);
-        }
-    }
-}
-
-/// The path of a file of this machine.
-fn local_path(location: &str) -> Result<PathBuf, DataFusionError> {
-    match location.split_once("://") {
-        None => Ok(PathBuf::from(location)),
-        Some(("file", path)) => Ok(PathBuf::from(path)),
-        Some((scheme, _)) => {
-            plan_err!("copy writes files of this machine, not {scheme}://; write a local file and upload it")
         }
     }
 }

@@ -68,13 +68,13 @@ impl Signals {
 }
 
 /// Receives Ctrl-C. Cheap to clone.
-#[derive(Clone, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Interrupts {
     state: Arc<State>,
 }
 
 /// What the receiving thread and the watches share.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct State {
     /// Whether Ctrl-C was pressed since the first of the watches began.
     pressed: AtomicBool,

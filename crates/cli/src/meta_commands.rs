@@ -138,7 +138,8 @@ const META_COMMANDS: &[MetaCommand] = &[
         argument: Argument::File,
         help: "results go into a file from now on; without one, to the terminal",
         run: |client, path| {
-            client.target = Target::new((!path.is_empty()).then(|| PathBuf::from(path)));
+            let target = Target::new((!path.is_empty()).then(|| PathBuf::from(path)));
+            client.target = target.interrupted_by(&client.runner.interrupts);
             Ok(Next::Continue)
         },
     },

@@ -1,6 +1,6 @@
 //! The progress bar of a query: on standard error, for queries that take a while.
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{HumanCount, HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::time::{Duration, Instant};
 use whimbrel_sharded::Job;
 
@@ -36,12 +36,33 @@ impl QueryProgress {
             return;
         }
         let bar = self.bar.get_or_insert_with(|| draw(job, self.started));
-        bar.set_position(job.rows_read());
+        let (read, elapsed) = (job.rows_read(), self.started.elapsed());
+        bar.set_position(read);
         let late = match job.rows_late() {
             0 => String::new(),
             late => format!(", {late} late"),
         };
-        bar.set_message(format!("{} out{late}", job.rows_out()));
+        let (rate, left) = (rate(read, elapsed), left(read, job.rows_total(), elapsed));
+        bar.set_message(format!("{rate}{left}, {} out{late}", HumanCount(job.rows_out())));
+    }
+}
+
+/// How many rows a query has read in a second, since it began. The bar's own rate takes the rows that were
+/// read before it appeared for those of a moment.
+fn rate(read: u64, elapsed: Duration) -> String {
+    let seconds = elapsed.as_secs_f64().max(1e-3);
+    format!("{}/s", HumanCount((read as f64 / seconds).round() as u64))
+}
+
+/// How long the rest of the rows takes. Nobody knows what is left to do when all rows are read: they may be
+/// joined with each other.
+fn left(read: u64, total: Option<u64>, elapsed: Duration) -> String {
+    match total {
+        Some(total) if 0 < read && read < total => {
+            let left = elapsed.mul_f64((total - read) as f64 / read as f64);
+            format!(", {} left", HumanDuration(left))
+        }
+        _ => String::new(),
     }
 }
 
@@ -57,13 +78,32 @@ impl Drop for QueryProgress {
 fn draw(job: &Job, started: Instant) -> ProgressBar {
     let total = job.rows_total();
     let template = match total {
-        Some(_) => {
-            "{wide_bar:.cyan/dim} {percent}% of {human_len} rows, {per_sec}, {elapsed}, {eta} left, {msg}"
-        }
-        None => "{spinner} {human_pos} rows, {per_sec}, {elapsed}, {msg}",
+        Some(_) => "{wide_bar:.cyan/dim} {percent}% of {human_len} rows, {elapsed}, {msg}",
+        None => "{spinner} {human_pos} rows, {elapsed}, {msg}",
     };
     let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::stderr());
     // The templates are constants. If one were wrong, the default style would do.
     bar.set_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()));
     bar.with_elapsed(started.elapsed())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rate_is_that_of_the_whole_query() {
+        assert_eq!(rate(50_000, Duration::from_millis(400)), "125,000/s");
+        assert_eq!(rate(50_000, Duration::from_secs(10)), "5,000/s");
+        assert_eq!(rate(0, Duration::ZERO), "0/s");
+    }
+
+    #[test]
+    fn what_is_left_is_known_while_rows_are_read() {
+        let elapsed = Duration::from_secs(2);
+        assert_eq!(left(1, Some(5), elapsed), ", 8 seconds left");
+        for (read, total) in [(0, Some(5)), (5, Some(5)), (6, Some(5)), (5, None)] {
+            assert_eq!(left(read, total, elapsed), "");
+        }
+    }
 }

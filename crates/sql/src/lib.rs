@@ -36,7 +36,7 @@ mod stream;
 mod syntax;
 mod tree;
 
-pub use error::{place, render};
+pub use error::{is_missing, place, render};
 pub use files::{FileOptions, Files, Format};
 pub use functions::references::Functions;
 pub use planner::Candidate;

@@ -22,7 +22,11 @@ for asyncio. All of these can be used from many threads at once. The guide: docs
 
 from __future__ import annotations
 
+import sys
+from typing import TYPE_CHECKING, NoReturn
+
 from .._whimbrel import Bound, Fix, LatencyChart, Operations, Prediction
+from ..attribute_errors import for_submodule
 from .asynchronous import AsyncDatabase, AsyncQuery, Opening, open_async
 from .database import Database, Executor, Query, Repaired, open
 from .page import AsyncPage, Page, Rows
@@ -46,3 +50,8 @@ __all__ = [
     "open",
     "open_async",
 ]
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> NoReturn:
+        raise AttributeError(for_submodule(sys.modules[__name__], name))

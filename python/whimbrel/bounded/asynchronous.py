@@ -14,6 +14,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .._whimbrel import Bound, LatencyChart, Prediction
+from ..attribute_errors import NearNames
 from ..errors import InvalidError
 from .database import Database, Query, Repaired, open
 from .page import AsyncPage, Page
@@ -91,7 +92,7 @@ class Opening(Awaitable["AsyncDatabase"]):
             await self._database.close()
 
 
-class AsyncDatabase:
+class AsyncDatabase(NearNames):
     """A database for asyncio: `Database`, with methods to await. Made by `open_async`."""
 
     __slots__ = ("_database", "_pool")
@@ -150,7 +151,7 @@ class AsyncDatabase:
         self._pool.shutdown(wait=False)
 
 
-class AsyncQuery:
+class AsyncQuery(NearNames):
     """A statement that is ready: ``page = await query(name="ann")``. Made by `AsyncDatabase.prepare`."""
 
     __slots__ = ("_pool", "_query")

@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 from .. import _whimbrel as native
 from .._whimbrel import Bound, LatencyChart, Prediction
+from ..attribute_errors import NearNames
 from ..errors import InvalidError
 from .page import Page
 
@@ -87,7 +88,7 @@ class Repaired(NamedTuple):
     """Rows that have the same unique key, each with both primary keys: delete one, or change its key."""
 
 
-class Database:
+class Database(NearNames):
     """
     A database: tables, and statements over them. Made by `open`.
 
@@ -285,7 +286,7 @@ class Database:
         self._native.close()
 
 
-class Query:
+class Query(NearNames):
     """
     A statement that is ready: call it with the values of its parameters. Made by `Database.prepare`.
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from .. import _whimbrel as native
 from .._whimbrel import Operations
+from ..attribute_errors import NearNames
 from ..table import Table
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 
-class Rows(Sequence[Any]):
+class Rows(NearNames, Sequence[Any]):
     """
     The rows of a call, as named tuples: what `Page` and `AsyncPage` have in common.
 

@@ -2,12 +2,18 @@
 
 use crate::error::{Error, Result};
 use std::time::Duration;
+use whimbrel_plan::source::redacted;
 
 /// An address without what may be a secret in it.
 pub(super) fn shown(url: &str) -> String {
-    match (url.split_once("://"), url.rsplit_once('@')) {
-        (Some((scheme, _)), Some((_, rest))) => format!("{scheme}://…@{rest}"),
-        _ => url.to_string(),
+    let url = redacted(url);
+    // With slashes forgotten it is a secret as well.
+    match (url.split_once(':'), url.rsplit_once('@')) {
+        (Some((scheme, rest)), Some((_, host))) => {
+            let slashes = &rest[..rest.len() - rest.trim_start_matches('/').len()];
+            format!("{scheme}:{slashes}…@{host}")
+        }
+        _ => url,
     }
 }
 
@@ -105,5 +111,7 @@ mod tests {
     #[test]
     fn what_may_be_a_secret_is_not_shown() {
         assert_eq!(shown("mysql://me:secret@here/db"), "mysql://…@here/db");
+        assert_eq!(shown("postgres:me:secret@here"), "postgres:…@here");
+        assert_eq!(shown("postgres:/me:se/cret@here?password=secret"), "postgres:/…@here?password=***");
     }
 }

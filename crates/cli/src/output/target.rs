@@ -5,18 +5,25 @@ use super::format::{Format, OutputOptions};
 use super::writer::{ByteSink, RowWriter};
 use super::{arrow, csv, json, line, markdown, parquet, table};
 use crate::error::{Error, Result};
+use crate::interrupt::Interrupts;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::DataFusionError;
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
+use std::time::Duration;
+use whimbrel_plan::source::local_path;
 use whimbrel_sharded::action::Partial;
 
 /// The size of the write buffer, in bytes.
 const BUFFER_BYTES: usize = 1 << 16;
+
+/// How often a wait looks for Ctrl-C.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Where results go.
 #[derive(Debug, Clone)]
@@ -25,12 +32,23 @@ pub struct Target {
     file: Option<PathBuf>,
     /// The number of results that were written.
     results: usize,
+    /// Ctrl-C, while nobody reads the pipe that is written to.
+    interrupts: Interrupts,
 }
 
 impl Target {
     /// A file, or standard output if there is no file or it is called `-`.
     pub fn new(file: Option<PathBuf>) -> Target {
-        Target { file: file.filter(|path| path.as_os_str() != "-"), results: 0 }
+        Target {
+            file: file.filter(|path| path.as_os_str() != "-"),
+            results: 0,
+            interrupts: Interrupts::default(),
+        }
+    }
+
+    /// Lets Ctrl-C end the wait for a reader, if the file is a pipe.
+    pub fn interrupted_by(self, interrupts: &Interrupts) -> Target {
+        Target { interrupts: interrupts.clone(), ..self }
     }
 
     /// The format of results: the one that is set, else that of the file's suffix, else a table.
@@ -75,7 +93,7 @@ impl Target {
             }
             Some(path) => {
                 file_options.ipc_stream |= path.extension().is_some_and(|suffix| suffix == "arrows");
-                open_file(path, self.results > 0)?
+                open_file(path, self.results > 0, &self.interrupts)?
             }
         };
         let is_closed = Arc::new(AtomicBool::new(false));
@@ -112,7 +130,7 @@ impl Target {
             let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
             return written.map_err(|error| Error::io("standard output", &error));
         };
-        let (mut sink, partial) = open_file(path, self.results > 0)?;
+        let (mut sink, partial) = open_file(path, self.results > 0, &self.interrupts)?;
         let written = sink.write_all(text.as_bytes()).and_then(|()| sink.flush());
         written.map_err(|error| Error::io(path.display(), &error))?;
         drop(sink);
@@ -143,11 +161,15 @@ fn row_writer(
 
 /// Opens a file. A new or replaced one gets its name once it is complete. What is not a regular file, such as
 /// `/dev/null`, is written directly.
-fn open_file(path: &Path, append: bool) -> Result<(ByteSink, Option<Partial>)> {
+fn open_file(path: &Path, append: bool, interrupts: &Interrupts) -> Result<(ByteSink, Option<Partial>)> {
+    let path = match path.to_str() {
+        Some(text) => local_path(text).map_err(|error| Error::in_statement(&error, ""))?,
+        None => path,
+    };
     let failed = |error: std::io::Error| Error::io(path.display(), &error);
     let is_special = path.metadata().is_ok_and(|m| !m.is_file() && !m.is_dir());
     if append || is_special {
-        let file = OpenOptions::new().append(append).write(true).open(path).map_err(failed)?;
+        let file = open_existing(path, append, is_special, interrupts)?;
         return Ok((Box::new(file), None));
     }
     if path.is_dir() {
@@ -164,6 +186,26 @@ fn open_file(path: &Path, append: bool) -> Result<(ByteSink, Option<Partial>)> {
     let partial = Partial::create(path).map_err(failed)?;
     let file = partial.file().map_err(failed)?;
     Ok((Box::new(file), Some(partial)))
+}
+
+/// Opens a file as it is. That of a pipe waits for a reader, on a thread of its own, and Ctrl-C ends the wait.
+fn open_existing(path: &Path, append: bool, is_special: bool, interrupts: &Interrupts) -> Result<File> {
+    let open = move |path: &Path| OpenOptions::new().append(append).write(true).open(path);
+    let failed = |error: std::io::Error| Error::io(path.display(), &error);
+    if !is_special {
+        return open(path).map_err(failed);
+    }
+    let (opened, receiver) = channel();
+    let pipe = path.to_path_buf();
+    let thread = std::thread::Builder::new().name("open".into());
+    thread.spawn(move || opened.send(open(&pipe))).map_err(failed)?;
+    loop {
+        match receiver.recv_timeout(POLL_INTERVAL) {
+            Ok(file) => return file.map_err(failed),
+            Err(_) if interrupts.pressed() => return Err(Error::Interrupted),
+            Err(_) => {}
+        }
+    }
 }
 
 /// Gives a complete file its name.

@@ -164,3 +164,20 @@ fn nothing_stays_of_a_file_whose_writer_is_ended() {
     folder.prints(&["sql", "copy (select 1 as a) to 'x.csv'"]);
     assert_eq!(folder.names(), ["x.csv"]);
 }
+
+#[test]
+fn a_url_is_no_place_for_results() {
+    let folder = Folder::new();
+    let copy = "copy (select 1 as a) to 's3:/bucket/x.csv'";
+    let calls: [&[&str]; 4] = [
+        &["sql", "-o", "s3://bucket/x.csv", "select 1 as a"],
+        &["sql", "-o", "http:/ann:s3cret@h/x.csv", "select 1 as a"],
+        &["sql", copy],
+        &["sql", "copy (select 1 as a) to 'http://h/x.parquet?sig=s3cret' (format parquet)"],
+    ];
+    for call in calls {
+        let (code, text) = folder.fails(call);
+        assert_eq!((code, folder.names().len()), (1, 0), "{text}");
+        assert!(text.contains("is a URL") && !text.contains("s3cret"), "{text}");
+    }
+}

@@ -62,3 +62,26 @@ fn an_interrupt_ends_a_query_with_130() {
         assert_eq!(folder.names(), Vec::<String>::new());
     }
 }
+
+#[test]
+#[cfg(unix)]
+fn an_interrupt_ends_the_wait_for_a_reader() {
+    let folder = Folder::new();
+    let pipe = folder.path.join("pipe.csv");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let copy = ["sql", "copy (select 1 as a) to 'pipe.csv'"];
+    for call in [&["sql", "-o", "pipe.csv", "select 1 as a"][..], &copy] {
+        let child = folder.command(call).stderr(Stdio::piped()).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(500));
+        let interrupted = Instant::now();
+        assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(130));
+        assert!(interrupted.elapsed() < Duration::from_secs(5));
+    }
+    // A reader that comes later gets all of it.
+    let child = folder.command(&copy).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(200));
+    assert_eq!(std::fs::read_to_string(&pipe).unwrap(), "a\n1\n");
+    assert!(child.wait_with_output().unwrap().status.success());
+}

@@ -3,6 +3,7 @@
 //! Invariants: every connection has a session of its own; files are written below a folder that is gone after
 //! the script; a query that does not end is stopped, and a panic is a failure of its record, not of the run.
 
+use crate::dialect::ENGINE;
 use crate::values::{self, Letters};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::record_batch::RecordBatch;
@@ -82,11 +83,21 @@ impl fmt::Display for Place {
 
 /// An error as a user reads it.
 #[derive(Debug)]
-pub struct Failure(String);
+pub struct Failure {
+    message: String,
+    /// Whether it says that a feature is missing.
+    pub is_missing: bool,
+}
+
+impl Failure {
+    fn of(error: &DataFusionError, sql: &str) -> Failure {
+        Failure { message: whimbrel_sql::render(error, sql), is_missing: whimbrel_sql::is_missing(error) }
+    }
+}
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.message)
     }
 }
 
@@ -159,12 +170,13 @@ impl DB for Database {
         catch_unwind(AssertUnwindSafe(|| self.statements(sql))).unwrap_or_else(|panic| {
             let text = panic.downcast_ref::<String>().cloned();
             let text = text.or_else(|| panic.downcast_ref::<&str>().map(|s| s.to_string()));
-            Err(Failure(format!("panicked: {}", text.unwrap_or_default())))
+            let message = format!("panicked: {}", text.unwrap_or_default());
+            Err(Failure { message, is_missing: false })
         })
     }
 
     fn engine_name(&self) -> &str {
-        "whimbrel"
+        ENGINE
     }
 }
 
@@ -180,10 +192,10 @@ impl Database {
 
     /// Runs one or more statements; the answer is that of the last.
     fn statements(&mut self, sql: &str) -> Result<DBOutput<DefaultColumnType>, Failure> {
-        let failed = |error: DataFusionError| Failure(whimbrel_sql::render(&error, sql));
+        let failed = |error: DataFusionError| Failure::of(&error, sql);
         let mut last = DBOutput::StatementComplete(0);
         for statement in Session::split(sql).map_err(failed)? {
-            let failed = |error: DataFusionError| Failure(whimbrel_sql::render(&error, statement.text));
+            let failed = |error: DataFusionError| Failure::of(&error, statement.text);
             last = self.statement(statement.text).map_err(failed)?;
         }
         Ok(last)

@@ -52,6 +52,9 @@ const PRESENT: &[&str] = &[
     "block_size",
 ];
 
+/// What files call us.
+pub const ENGINE: &str = "whimbrel";
+
 /// How the names of settings begin that are ours too.
 const SETTINGS: &[&str] = &["shard", "default_null_order", "timezone", "datafusion."];
 
@@ -89,7 +92,8 @@ const BEGINNINGS: &[&str] = &[
 
 /// Puts a file into the parser's words.
 pub fn translate(script: &str) -> Text {
-    let mut translation = Translation { lines: script.lines().peekable(), out: Text::default(), number: 0 };
+    let lines = script.lines().peekable();
+    let mut translation = Translation { lines, out: Text::default(), number: 0, conditions: Vec::new() };
     // SQLite's own files, and those made by its generator, say after how many values an answer is hashed.
     translation.out.sqlite = script.lines().any(|line| line.starts_with("hash-threshold"));
     while let Some(line) = translation.next() {
@@ -121,6 +125,8 @@ struct Translation<'a> {
     lines: Peekable<Lines<'a>>,
     out: Text,
     number: u32,
+    /// The conditions of what comes next: where the line of each is in the text, and whether it holds.
+    conditions: Vec<(usize, bool)>,
 }
 
 impl<'a> Translation<'a> {
@@ -145,14 +151,21 @@ impl<'a> Translation<'a> {
             }
             ["statement", "OK", ..] => self.record(&["statement", "ok"], "statement ok"),
             ["statement", "ok" | "count" | "error", ..] | ["query", ..] => self.record(&words, line),
-            ["skipif" | "onlyif", label, ..] => self.put(&format!("{} {label}", words[0])),
+            [word @ ("skipif" | "onlyif"), label, ..] => {
+                self.conditions.push((self.out.text.len(), (*label == ENGINE) == (*word == "onlyif")));
+                self.put(&format!("{word} {label}"));
+            }
             ["halt" | "include" | "subtest" | "control" | "connection" | "hash-threshold", ..] => {
-                self.put(line)
+                let holds = self.without_conditions();
+                self.put(if holds { line } else { "#" });
             }
             ["let", ..] => self.block(line),
             ["mode", "skip", ..] => self.skip_mode(),
             ["require", what, ..] if PRESENT.contains(what) => self.put("#"),
-            ["require" | "require-env" | "test-env", ..] => self.directive(&["end"]),
+            ["require" | "require-env" | "test-env", ..] => match self.without_conditions() {
+                true => self.directive(&["end"]),
+                false => self.put("#"),
+            },
             ["loop" | "foreach" | "concurrentloop" | "concurrentforeach" | "endloop", ..] => {
                 self.directive(&words)
             }
@@ -166,12 +179,25 @@ impl<'a> Translation<'a> {
         }
     }
 
+    /// Whether all conditions hold that stand before a line that is no record. The parser keeps conditions for
+    /// the next record, whatever is between; so they become comments.
+    fn without_conditions(&mut self) -> bool {
+        let conditions = std::mem::take(&mut self.conditions);
+        if let Some((start, _)) = conditions.first() {
+            let lines = self.out.text[*start..].matches('\n').count();
+            self.out.text.truncate(*start);
+            (0..lines).for_each(|_| self.put("#"));
+        }
+        conditions.iter().all(|(_, holds)| *holds)
+    }
+
     fn directive(&mut self, words: &[&str]) {
         self.put(&format!("subtest {DIRECTIVE}{}", words.join(&BETWEEN.to_string())));
     }
 
     /// A statement or a query, to the empty line after it.
     fn record(&mut self, words: &[&str], line: &str) {
+        self.conditions.clear();
         let line_number = self.number;
         let fails = words.get(1) == Some(&"error");
         if let Some(connection) = connection(words) {
@@ -242,6 +268,7 @@ impl<'a> Translation<'a> {
 
     /// What is not for us: programs to run, and words of projects that we do not know.
     fn skip_block(&mut self) {
+        self.without_conditions();
         self.out.skipped += 1;
         self.put("#");
         while let Some(line) = self.next() {

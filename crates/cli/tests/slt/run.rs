@@ -5,6 +5,7 @@ use crate::database::{Database, Failure, Place, Shared};
 use crate::script::{Script, Step};
 use crate::values::Letters;
 use sqllogictest::{DefaultColumnType, QueryExpect, Record, RecordOutput, Runner, SortMode, StatementExpect};
+use std::error::Error;
 use std::fmt;
 use std::ops::AddAssign;
 use std::pin::pin;
@@ -113,7 +114,7 @@ fn verdict(
     if let RecordOutput::Query { error: Some(error), .. }
     | RecordOutput::Statement { error: Some(error), .. } = output
     {
-        return failed(step, &error.to_string(), strict);
+        return failed(step, &error.to_string(), missing(error.as_ref()), strict);
     }
     if step.error().is_some() {
         return Err("it has to fail, and did not".to_string());
@@ -140,10 +141,10 @@ fn verdict(
 }
 
 /// A failure is right if one was expected, with this message if the file is ours.
-fn failed(step: &Step, message: &str, strict: bool) -> Result<(), String> {
+fn failed(step: &Step, message: &str, missing: bool, strict: bool) -> Result<(), String> {
     let Some(expected) = step.error() else { return Err(message.to_string()) };
     if !strict {
-        return match missing(message) {
+        return match missing {
             true => Err(format!("it has to fail, but not for want of a feature\n  {message}")),
             false => Ok(()),
         };
@@ -160,12 +161,17 @@ fn failed(step: &Step, message: &str, strict: bool) -> Result<(), String> {
     }
 }
 
-/// Whether a message says that something is not there which a statement asks for: what it says of the
+/// Whether a failure says that something is missing which the statement asks for: what it says of the
 /// statement nobody knows.
-fn missing(message: &str) -> bool {
-    const WORDS: [&str; 4] = ["not implemented", "not supported", "unsupported", "not yet"];
-    let message = message.to_ascii_lowercase();
-    WORDS.iter().any(|words| message.contains(words))
+fn missing(error: &(dyn Error + Send + Sync + 'static)) -> bool {
+    let mut cause: Option<&(dyn Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        if let Some(failure) = error.downcast_ref::<Failure>() {
+            return failure.is_missing;
+        }
+        cause = error.source();
+    }
+    false
 }
 
 const LINES_MAX: usize = 30;

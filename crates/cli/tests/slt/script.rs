@@ -37,7 +37,9 @@ pub struct Script {
 pub fn read(path: &Path) -> Result<Script, String> {
     let mut script = Script { steps: Vec::new(), sqlite: false, skipped: 0 };
     let steps = steps(path, &mut script, 0)?;
-    script.steps = unrolled(&steps, &[])?;
+    let mut out = Vec::new();
+    unrolled(&steps, &[], &mut out)?;
+    script.steps = out;
     Ok(script)
 }
 
@@ -80,15 +82,14 @@ fn steps(path: &Path, script: &mut Script, depth: usize) -> Result<Vec<Step>, St
 /// Names and the values that they have in this turn of a loop.
 type Variables = [(String, String)];
 
-/// The steps with loops unrolled; nothing follows a `halt`.
-fn unrolled(steps: &[Step], variables: &Variables) -> Result<Vec<Step>, String> {
-    let mut out = Vec::new();
+/// Adds the steps with loops unrolled; whether the file ends among them, after which nothing follows.
+fn unrolled(steps: &[Step], variables: &Variables, out: &mut Vec<Step>) -> Result<bool, String> {
     let mut at = 0;
     while at < steps.len() {
         let step = &steps[at];
         at += 1;
         let directive = match &step.record {
-            Record::Halt { .. } => break,
+            Record::Halt { .. } => return Ok(true),
             Record::Subtest { name, .. } => name.strip_prefix(DIRECTIVE),
             _ => None,
         };
@@ -99,31 +100,37 @@ fn unrolled(steps: &[Step], variables: &Variables) -> Result<Vec<Step>, String> 
         let directive = put(directive, variables);
         let words: Vec<&str> = directive.split(BETWEEN).collect();
         match words.as_slice() {
-            ["end"] => break,
+            ["end"] => return Ok(true),
             ["loop" | "concurrentloop", name, first, last] => {
                 let number = |text: &str| text.parse::<i64>().map_err(|_| format!("loop {name}: {text:?}"));
                 let turns = number(first)?..number(last)?;
                 let values: Vec<String> = turns.map(|turn| turn.to_string()).collect();
-                at += each(&steps[at..], variables, name, &values, &mut out)?;
+                let Some(length) = each(&steps[at..], variables, name, &values, out)? else {
+                    return Ok(true);
+                };
+                at += length;
             }
             ["foreach" | "concurrentforeach", name, values @ ..] => {
-                let values: Vec<String> = values.iter().flat_map(|value| group(value)).collect();
-                at += each(&steps[at..], variables, name, &values, &mut out)?;
+                let values = without_excluded(values);
+                let Some(length) = each(&steps[at..], variables, name, &values, out)? else {
+                    return Ok(true);
+                };
+                at += length;
             }
             _ => {}
         }
     }
-    Ok(out)
+    Ok(false)
 }
 
-/// Adds the body of a loop for each value; how many steps the loop has.
+/// Adds the body of a loop for each value; how many steps the loop has, none if the file ends in it.
 fn each(
     steps: &[Step],
     variables: &Variables,
     name: &str,
     values: &[String],
     out: &mut Vec<Step>,
-) -> Result<usize, String> {
+) -> Result<Option<usize>, String> {
     let end = loop_end(steps)?;
     let names: Vec<&str> = name.split(',').collect();
     for value in values {
@@ -133,12 +140,14 @@ fn each(
         }
         let mut inner = variables.to_vec();
         inner.extend(names.iter().zip(parts).map(|(name, value)| (name.to_string(), value.to_string())));
-        out.extend(unrolled(&steps[..end], &inner)?);
+        if unrolled(&steps[..end], &inner, out)? {
+            return Ok(None);
+        }
         if out.len() > UNROLLED_MAX {
             return Err(format!("loops make more than {UNROLLED_MAX} records of it"));
         }
     }
-    Ok(end + 1)
+    Ok(Some(end + 1))
 }
 
 fn loop_end(steps: &[Step]) -> Result<usize, String> {
@@ -154,6 +163,14 @@ fn loop_end(steps: &[Step]) -> Result<usize, String> {
         }
     }
     Err("a loop has no endloop".to_string())
+}
+
+/// The values of a `foreach`, without those that an exclamation mark takes out.
+fn without_excluded(values: &[&str]) -> Vec<String> {
+    let excluded: Vec<String> =
+        values.iter().filter_map(|value| value.strip_prefix('!')).flat_map(group).collect();
+    let kept = values.iter().filter(|value| !value.starts_with('!')).flat_map(|value| group(value));
+    kept.filter(|value| !excluded.contains(value)).collect()
 }
 
 /// DuckDB's names for many types at once.

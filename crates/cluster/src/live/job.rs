@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use whimbrel_control::{Outcome, Transaction, TransactionId};
 use whimbrel_jobs::sink;
 use whimbrel_jobs::store::Access;
+use whimbrel_plan::source::local_path;
 use whimbrel_plan::{References, Stream};
 use whimbrel_sharded::Options;
 use whimbrel_sharded::action::{EpochPlan, check_in_epochs};
@@ -63,7 +64,8 @@ fn everywhere(place: &str) -> Result<String> {
     match place.contains("://") {
         true => Ok(place.to_string()),
         false => {
-            let path = absolute(place).map_err(|e| DataFusionError::Plan(format!("`{place}`: {e}")))?;
+            let path =
+                absolute(local_path(place)?).map_err(|e| DataFusionError::Plan(format!("`{place}`: {e}")))?;
             Ok(path.to_string_lossy().into_owned())
         }
     }

@@ -9,6 +9,7 @@ mod objects;
 
 use datafusion::common::Result;
 use std::sync::Arc;
+use whimbrel_plan::source::local_path;
 
 pub use folder::{FolderStore, create_folder, sync_folder};
 pub use objects::ObjectsStore;
@@ -68,6 +69,6 @@ pub fn open(location: &str, access: Access) -> Result<Arc<dyn StateStore>> {
     let path = location.strip_prefix("file://").unwrap_or(location);
     match path.contains("://") {
         true => Ok(Arc::new(ObjectsStore::open(location)?)),
-        false => Ok(Arc::new(FolderStore::open(path.as_ref(), access)?)),
+        false => Ok(Arc::new(FolderStore::open(local_path(path)?, access)?)),
     }
 }

@@ -15,9 +15,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::names::column_name;
 use crate::ranges::Ranges;
 
+mod local;
 mod redact;
 
-pub use redact::redacted;
+pub use local::local_path;
+pub use redact::{redacted, redacted_around};
 
 /// What a plan knows of a source.
 #[derive(Debug, Clone, PartialEq, Eq)]

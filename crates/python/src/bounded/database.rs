@@ -36,7 +36,7 @@ impl BoundedDatabase {
         cursor_key: Option<Vec<u8>>,
         conflict_timeout: f64,
     ) -> PyResult<BoundedDatabase> {
-        let conflict_timeout = seconds(conflict_timeout)?;
+        let conflict_timeout = seconds("conflict_timeout", conflict_timeout)?;
         let options = Options {
             executor: parse_executor(executor)?,
             make_indexes,
@@ -81,7 +81,7 @@ impl BoundedDatabase {
     /// Repairs indexes after a crash: the numbers of entries removed, added and settled, and the rows with
     /// the same unique key.
     fn repair(&self, py: Python<'_>, writes_take: f64) -> PyResult<(u64, u64, u64, Vec<String>)> {
-        let wait = seconds(writes_take)?;
+        let wait = seconds("writes_take", writes_take)?;
         let repaired = call_detached(py, "", || self.database.repair(wait))?;
         Ok((repaired.removed, repaired.added, repaired.settled, repaired.duplicates))
     }
@@ -101,7 +101,7 @@ impl BoundedDatabase {
         pause: f64,
         add: bool,
     ) -> PyResult<()> {
-        let pause = seconds(pause)?;
+        let pause = seconds("pause", pause)?;
         let options = predict::Options { intervals, samples, clients, pause, ..predict::Options::default() };
         prediction::measure(py, &self.database, &options, add)
     }
@@ -150,8 +150,9 @@ impl BoundedDatabase {
 }
 
 /// A duration from a number of seconds.
-fn seconds(number: f64) -> PyResult<Duration> {
-    Duration::try_from_secs_f64(number).map_err(|error| invalid(error.to_string()))
+fn seconds(what: &str, number: f64) -> PyResult<Duration> {
+    Duration::try_from_secs_f64(number)
+        .map_err(|_| invalid(format!("{what} is a number of seconds that is not negative, not {number}")))
 }
 
 /// The executor, by its name.

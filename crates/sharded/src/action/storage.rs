@@ -17,6 +17,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use whimbrel_plan::Stream;
+use whimbrel_plan::source::local_path;
 
 /// What happens to Parquet files that are in the folder already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,7 +32,7 @@ pub enum Existing {
 /// order of time. The action gives their paths.
 ///
 /// # Errors
-/// `Plan` if there are files already and `existing` refuses that; `Execution` if they cannot be written; as
+/// `Plan` if the folder is a URL, or there are files already and `existing` refuses that; `Execution` if they cannot be written; as
 /// [`run`](crate::run).
 pub fn to_storage(
     stream: &Stream,
@@ -39,6 +40,10 @@ pub fn to_storage(
     folder: &Path,
     existing: Existing,
 ) -> Result<Action<Vec<PathBuf>>> {
+    let folder = match folder.to_str() {
+        Some(text) => local_path(text)?,
+        None => folder,
+    };
     std::fs::create_dir_all(folder).map_err(|e| in_file(folder, e))?;
     let old = parquet_files(folder)?;
     if existing == Existing::Refuse && !old.is_empty() {

@@ -82,6 +82,16 @@ fn a_stored_result_is_the_same_stream() {
 }
 
 #[test]
+fn a_url_is_no_folder() {
+    for url in ["s3://bucket/x", "http:/ann:s3cret@h/x"] {
+        let refused = to_storage(&windows(1), &library(), url.as_ref(), Existing::Replace).err().unwrap();
+        assert_eq!(ErrorKind::of(&refused), ErrorKind::Invalid);
+        assert!(!refused.to_string().contains("s3cret"), "{refused}");
+        assert!(!std::path::Path::new(url).exists());
+    }
+}
+
+#[test]
 fn a_query_that_fails_leaves_no_files() {
     for options in [library(), local()] {
         let folder = Folder::new();

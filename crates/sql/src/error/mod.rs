@@ -6,6 +6,8 @@ mod wording;
 
 pub(crate) use lines::Lines;
 
+use wording::UNKNOWN_FUNCTION;
+
 use datafusion::arrow::error::ArrowError;
 use datafusion::common::{Column, DataFusionError, SchemaError, Span};
 use datafusion::sql::sqlparser::dialect::GenericDialect;
@@ -13,7 +15,7 @@ use datafusion::sql::sqlparser::parser::ParserError;
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, Tokenizer};
 use std::ops::Range;
 use whimbrel_plan::names::nearest;
-use whimbrel_plan::source::redacted;
+use whimbrel_plan::source::{redacted, redacted_around};
 
 /// A parser's error as ours.
 pub(crate) fn syntax(error: ParserError) -> DataFusionError {
@@ -71,16 +73,27 @@ pub(crate) fn outer_struct(error: &DataFusionError) -> Option<String> {
     Some(text.strip_prefix("Nested identifiers are not yet supported for OuterReferenceColumn ")?.to_string())
 }
 
+/// Whether an error says that something is missing which the statement asks for: a part of the language, a
+/// function. What it says of the statement nobody knows.
+pub fn is_missing(error: &DataFusionError) -> bool {
+    match root(error) {
+        DataFusionError::NotImplemented(_) => true,
+        DataFusionError::ArrowError(error, _) => matches!(error.as_ref(), ArrowError::NotYetImplemented(_)),
+        DataFusionError::Plan(text) => text.starts_with(UNKNOWN_FUNCTION),
+        _ => false,
+    }
+}
+
 /// The error as people read it: what is wrong, then the line of the statement with a caret under the place,
 /// if the place is known. Passwords and signatures in URLs are not shown.
 pub fn render(error: &DataFusionError, sql: &str) -> String {
-    let message = message(error);
+    let message = redacted(&message(error));
     let Some(place) = place(error, sql) else { return message };
     let line_start = sql[..place.start].rfind('\n').map_or(0, |at| at + 1);
     let line_end = sql[place.start..].find('\n').map_or(sql.len(), |at| place.start + at);
     let end = place.end.clamp(place.start, line_end);
-    let [before, marked, after] =
-        [line_start..place.start, place.start..end, end..line_end].map(|part| redacted(&sql[part]));
+    let in_line = place.start - line_start..end - line_start;
+    let [before, marked, after] = redacted_around(&sql[line_start..line_end], in_line);
     let number = sql[..line_start].matches('\n').count() + 1;
     let label = format!("line {number}: ");
     // Tabs stay tabs, so that the caret stands under its place on any terminal.

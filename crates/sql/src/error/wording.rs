@@ -20,9 +20,12 @@ fn reason(text: &str) -> &str {
     reason.strip_prefix("Error during planning: ").unwrap_or(reason)
 }
 
+/// How the planner begins its message of a function that is missing.
+pub(super) const UNKNOWN_FUNCTION: &str = "Invalid function '";
+
 /// `there is no function "cout"; did you mean "count"?`
 fn unknown_function(text: &str) -> Option<String> {
-    let name = text.strip_prefix("Invalid function '")?.split('\'').next()?;
+    let name = text.strip_prefix(UNKNOWN_FUNCTION)?.split('\'').next()?;
     let known = functions::names();
     let known: Vec<&str> = known.iter().map(String::as_str).collect();
     let near: Vec<String> = nearest(name, &known).into_iter().map(|near| format!("{near:?}")).collect();

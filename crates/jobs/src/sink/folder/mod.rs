@@ -21,6 +21,7 @@ use datafusion::common::{DataFusionError, Result, exec_err, plan_err};
 use file::StagedFile;
 use place::{FolderPlace, ObjectsPlace, Place};
 use serde::{Deserialize, Serialize};
+use whimbrel_plan::source::local_path;
 
 pub use file::FolderFormat;
 
@@ -93,7 +94,7 @@ impl FolderSink {
         let path = self.location.strip_prefix("file://").unwrap_or(&self.location);
         match path.contains("://") {
             true => Ok(Box::new(ObjectsPlace::open(path)?)),
-            false => Ok(Box::new(FolderPlace::open(path.as_ref(), self.access)?)),
+            false => Ok(Box::new(FolderPlace::open(local_path(path)?, self.access)?)),
         }
     }
 

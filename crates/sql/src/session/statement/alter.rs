@@ -16,7 +16,7 @@ use crate::syntax::names;
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use datafusion::arrow::record_batch::{RecordBatch, RecordBatchOptions};
-use datafusion::common::{DFSchema, Result, ScalarValue, plan_err};
+use datafusion::common::{DFSchema, Result, ScalarValue, not_impl_err, plan_err};
 use datafusion::logical_expr::{Expr, cast as cast_expr};
 use datafusion::sql::sqlparser::ast::{
     self, AlterColumnOperation, AlterTable, AlterTableOperation, ColumnDef, ColumnOption, Ident,
@@ -63,7 +63,7 @@ fn altered(session: &mut Session, table: String, operation: AlterTableOperation)
             rows.with_name(&old_column_name, &new_column_name)?
         }
         AlterTableOperation::AlterColumn { column_name, op } => rows.changed(session, &column_name, op)?,
-        other => return plan_err!("alter table {table}: {other} is not there"),
+        other => return not_impl_err!("alter table {table}: {other} is not there"),
     };
     session.put_table(&table, rows.schema, rows.memory)?;
     Ok(table)
@@ -217,7 +217,7 @@ impl Rows {
                 let new = session.planner(Emit::Final, |p, _| p.build_schema(vec![column]))?.field(0).clone();
                 self.with_field(at, new.with_nullable(field.is_nullable()))
             }
-            other => plan_err!("alter column {column}: {other} is not there"),
+            other => not_impl_err!("alter column {column}: {other} is not there"),
         }
     }
 

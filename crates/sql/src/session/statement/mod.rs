@@ -25,7 +25,7 @@ use super::state::Session;
 use crate::files::Format;
 use crate::planner::Candidate;
 use crate::syntax::{Emit, Parsed, parse_query};
-use datafusion::common::{DataFusionError, Result, plan_err};
+use datafusion::common::{DataFusionError, Result, not_impl_err, plan_err};
 use datafusion::sql::parser::{CopyToSource, CopyToStatement, ResetStatement, Statement};
 use datafusion::sql::sqlparser::ast::{DescribeAlias, ObjectType, Query, SetExpr, Statement as Sql, With};
 
@@ -161,7 +161,7 @@ fn sql(session: &mut Session, statement: Sql, emit: Emit) -> Result<Planned> {
         Sql::CreateSchema { schema_name, if_not_exists, .. } => {
             schema::create(session, &schema_name, if_not_exists)
         }
-        other => plan_err!("{} is not a statement of this engine", first_words(&other.to_string())),
+        other => not_impl_err!("{} is not a statement of this engine", first_words(&other.to_string())),
     }
 }
 
@@ -185,7 +185,7 @@ fn change_with(session: &mut Session, with: &With, body: SetExpr) -> Result<Plan
         SetExpr::Update(Sql::Update(update)) => change::update(session, &with.to_string(), update),
         SetExpr::Merge(Sql::Merge(merge)) => merge::merge(session, &with.to_string(), merge),
         SetExpr::Delete(Sql::Delete(delete)) => change::delete(session, &with.to_string(), delete),
-        other => plan_err!("{} is not a statement of this engine", first_words(&other.to_string())),
+        other => not_impl_err!("{} is not a statement of this engine", first_words(&other.to_string())),
     }
 }
 

@@ -16,7 +16,7 @@ use crate::syntax::parse_query;
 use datafusion::arrow::array::{ArrayRef, StringArray};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::record_batch::RecordBatch;
-use datafusion::common::{Result, plan_err};
+use datafusion::common::{Result, not_impl_err, plan_err};
 use datafusion::sql::sqlparser::ast::{
     ObjectName, ShowStatementFilter, ShowStatementFilterPosition, ShowStatementOptions, Statement as Sql,
 };
@@ -151,6 +151,6 @@ fn pattern(filter: Option<&ShowStatementFilter>) -> Result<Pattern> {
             | ShowStatementFilter::ILike(text)
             | ShowStatementFilter::NoKeyword(text),
         ) => Ok(Pattern(Some(text.clone()))),
-        Some(ShowStatementFilter::Where(_)) => plan_err!("show … where is not there; write like '…'"),
+        Some(ShowStatementFilter::Where(_)) => not_impl_err!("show … where is not there; write like '…'"),
     }
 }

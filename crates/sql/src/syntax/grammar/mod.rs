@@ -125,6 +125,7 @@ fn none<T: Spanned>(part: &Option<T>, why: &str) -> Checked {
 /// Breaks off with an error at a place.
 fn refuse(why: &str, at: &dyn Spanned) -> Checked {
     let span = Span::try_from_sqlparser_span(at.span());
-    let error = DataFusionError::Plan(why.to_string()).with_diagnostic(Diagnostic::new_error(why, span));
+    let error =
+        DataFusionError::NotImplemented(why.to_string()).with_diagnostic(Diagnostic::new_error(why, span));
     ControlFlow::Break(Box::new(error))
 }
