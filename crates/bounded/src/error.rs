@@ -19,7 +19,8 @@ pub enum Error {
     /// Try again: the store is away. Of a write nobody knows whether it was made.
     Unavailable(String),
     /// Try again later: others wrote the same all the time, and what this call would write was not written;
-    /// of several rows on a store that writes key by key, the message says how many were.
+    /// of several rows on a store that writes key by key, the message says how many were, and if some were
+    /// it is not safe to repeat the statement.
     Conflict(String),
     /// Our bug, or a store that was damaged.
     Internal(String),
