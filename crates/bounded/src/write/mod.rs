@@ -15,6 +15,7 @@ mod bound;
 mod build;
 mod claim;
 mod entry;
+mod literals;
 mod ordered;
 mod progress;
 mod repair;
