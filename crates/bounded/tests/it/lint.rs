@@ -382,3 +382,28 @@ fn limits_are_written_as_people_write_them() {
     let wrong = check(&format!("{table}\n-- cardinality limit nine on \"Follows\" (target)\n"), query, true);
     assert!(wrong.findings.iter().any(|finding| finding.rule == Rule::InvalidSchema), "{wrong:?}");
 }
+
+#[test]
+fn rows_that_are_given_with_a_call_in_all_their_forms() {
+    let schema = "create table t (id int primary key, b int, at timestamptz); create index on t (b, at, id);";
+    for query in [
+        "select id from t where b = $1 order by at limit $2",
+        "select id from t where b = @b order by at limit @n",
+        "select id from t where b = sqlc.arg(b) order by at limit sqlc.arg(n)",
+        "select id from t where b = $1 order by at limit $2::int",
+        "select id from t where b = $1 order by at limit ($2)",
+        "select id from t where b = $1 order by at limit $2 for update skip locked",
+        "select id from t where b = $1 order by at fetch first $2 rows only",
+        "select count(*) from (select id from t where b = $1 order by at limit $2) x",
+    ] {
+        assert!(check(schema, query, true).failed(), "{query}");
+        let noted = check(schema, &format!("-- name: q\n-- limit at most 20\n{query};"), true);
+        assert!(!noted.failed(), "{query}: {:#?}", noted.findings);
+        let says = &noted.queries[0].says;
+        let literal = query.replace("limit $2", "limit 20");
+        if literal != query {
+            let literal = check(schema, &literal.replace("20::int", "20"), true);
+            assert_eq!(literal.queries[0].says, *says, "{query}");
+        }
+    }
+}
