@@ -9,8 +9,8 @@
 //! what the application promises.
 //!
 //! A view is what it stands for, in the queries that ask it. A table that has partitions counts as one; an
-//! index that it has `on only` itself is one if every partition has it. Renames and drops are followed. What is
-//! not understood is passed over, and listed.
+//! index that it has `on only` itself is one if every partition has it. Renames and drops are followed.
+//! What is not understood is passed over, and listed.
 //!
 //! Invariant: what is passed over can only make a bound larger, never smaller. A partial index finds not
 //! every row and is none here, of an index with an expression only the columns before that count; a table

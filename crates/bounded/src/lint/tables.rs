@@ -1,7 +1,8 @@
 //! Tables, keys and indexes as the statements of a schema leave them, one after the other.
 //!
-//! Invariant: what a statement takes away, or may take away, is gone. What is not certain is left out: a key of a
-//! table that others inherit from, a reference that is not valid yet, an index that not all partitions have.
+//! Invariant: what a statement takes away, or may take away, is gone. What is not certain is left out: a key
+//! of a table that others inherit from, a reference that is not valid yet, an index that not all partitions
+//! have.
 
 use super::names::{columns_of, default_name, folded, key, parts, renamed};
 use crate::syntax::{DeclaredLimit, Place, Source, Statement, last_part};

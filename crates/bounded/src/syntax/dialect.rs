@@ -362,8 +362,8 @@ impl PostgresRewriter<'_> {
     }
 }
 
-/// `select … limit $1 at most 50` without its end, and the number: how many rows a query can be asked for, in
-/// whatever way it says that.
+/// `select … limit $1 at most 50` without its end, and the number: how many rows a query can be asked for,
+/// in whatever way it says that.
 fn without_most_rows(sql: &str) -> (&str, Option<u64>) {
     let most = sql.rsplit_once(" at most ").map(|(query, most)| (query, most.trim().parse()));
     match most {

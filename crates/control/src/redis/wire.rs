@@ -1,8 +1,8 @@
 //! What carries commands to a server and answers back, in the clear or encrypted.
 //!
-//! A signal ends a call of the system that waits, and says nothing about the server: waiting goes on until the
-//! time for it is over. The crate `redis` gives up there, so in the clear only its parser is used; where it
-//! encrypts, the library below it goes on by itself.
+//! A signal ends a call of the system that waits, and says nothing about the server: waiting goes on until
+//! the time for it is over. The crate `redis` gives up there, so in the clear only its parser is used; where
+//! it encrypts, the library below it goes on by itself.
 
 use super::servers::{Address, Servers};
 use redis::{Client, Connection, ErrorKind, Msg, Parser, PubSub, RedisResult, Value, cmd};

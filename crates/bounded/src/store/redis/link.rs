@@ -1,8 +1,8 @@
 //! A connection to one node: commands out, answers in.
 //!
-//! A signal ends a call of the system that waits, and says nothing about the server: waiting goes on until the
-//! time for it is over. The connections of the crate `redis` give up there, and then nobody knows whether a
-//! write was made; so only its parser is used here.
+//! A signal ends a call of the system that waits, and says nothing about the server: waiting goes on until
+//! the time for it is over. The connections of the crate `redis` give up there, and then nobody knows whether
+//! a write was made; so only its parser is used here.
 
 use redis::{ConnectionInfo, Parser, RedisResult, Value};
 use std::io::{Error, ErrorKind, Read, Result, Write};
@@ -39,16 +39,16 @@ impl Link {
                 return Err(refused.into());
             }
         }
-        // Who may not ask this, or a node that is not ready yet, says so again when it is asked for something.
+        // Who may not ask this, or a node that is not ready yet, says so again when it is asked something.
         link.ask(&redis::cmd("PING").get_packed_command())?;
         Ok(link)
     }
 
     /// Asks what is the first of a connection.
     ///
-    /// While a node on this machine is away, its port may be given to the socket that looks for it. The socket
-    /// is then connected to itself and says back whatever it is told; let it go, or the node cannot have its
-    /// port again.
+    /// While a node on this machine is away, its port may be given to the socket that looks for it. The
+    /// socket is then connected to itself and says back whatever it is told; let it go, or the node cannot
+    /// have its port again.
     fn ask(&mut self, command: &[u8]) -> RedisResult<Value> {
         self.send(command)?;
         match self.receive()? {
