@@ -100,8 +100,8 @@ class ConflictError(WhimbrelError):
     Others wrote the same all the time: try again later.
 
     Raised when that went on for longer than the ``conflict_timeout`` of `whimbrel.bounded.open`. What the
-    call would write was not written; of a statement for several rows, on a store that writes key by key, the
-    message says how many were.
+    call would write was not written. Of a statement for several rows, on a store that writes key by key, some
+    rows can be written; the message says how many, and then it is not safe to repeat the statement.
     """
 
 

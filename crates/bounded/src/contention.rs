@@ -47,8 +47,16 @@ impl Contention {
     /// # Errors
     /// `Conflict`, which says this, if there is no time for another one.
     pub fn pause(&mut self, says: impl FnOnce() -> String) -> Result<()> {
+        self.pause_or("try again later", says)
+    }
+
+    /// The same, with another remedy.
+    ///
+    /// # Errors
+    /// As [`pause`](Contention::pause).
+    pub fn pause_or(&mut self, remedy: &str, says: impl FnOnce() -> String) -> Result<()> {
         if self.began.elapsed() >= self.timeout {
-            return Err(Error::Conflict(format!("{}, for {:?}: try again later", says(), self.timeout)));
+            return Err(Error::Conflict(format!("{}, for {:?}: {remedy}", says(), self.timeout)));
         }
         let left = self.timeout.saturating_sub(self.began.elapsed());
         std::thread::sleep(self.pause.mul_f64(2.0 * self.random.unit()).min(left));

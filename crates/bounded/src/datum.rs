@@ -116,6 +116,16 @@ impl fmt::Display for Type {
     }
 }
 
+impl Type {
+    /// Its name in messages about values: `INTEGER`.
+    pub(crate) fn sql_name(self) -> String {
+        match self {
+            Type::Int32 => "INTEGER".to_string(),
+            other => other.to_string().to_uppercase(),
+        }
+    }
+}
+
 /// One value.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Datum<'a> {

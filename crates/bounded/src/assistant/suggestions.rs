@@ -24,6 +24,8 @@ const ROWS: u64 = 100;
 const FEWER_ROWS: u64 = 10;
 /// The number that is suggested for a page.
 const PAGE: u64 = 10;
+/// How many columns are said to be never null together.
+const MOST_COLUMNS: usize = 8;
 /// How many fixes are offered.
 const MOST: usize = 3;
 
@@ -96,6 +98,7 @@ impl Suggestions<'_> {
     /// The refusal of a query that has no bound.
     pub fn unbounded(&self, plan: &LogicalPlan, relation: &UnboundedRelation) -> Refusal {
         let mut found = self.compiled_fixes(self.suggestions_for(relation));
+        found.extend(self.compiled_fixes(self.not_null_together(relation)));
         found.extend(self.views());
         keep_cheapest(&mut found);
         if found.is_empty() {
@@ -333,6 +336,26 @@ impl Suggestions<'_> {
             query: Some(query),
         });
         std::iter::once(schema).chain(query).collect()
+    }
+
+    /// The same for several references, and for one of several columns, where one alone is not enough.
+    fn not_null_together(&self, relation: &UnboundedRelation) -> Vec<Suggestion> {
+        let mut all = Vec::new();
+        for (way, mut together) in self.not_null(relation).into_iter().enumerate() {
+            let alone = together.titles.len();
+            while together.titles.len() < MOST_COLUMNS {
+                let Ok(Err(Some(next))) = self.compiled(&together) else { break };
+                let with_query = Suggestions { sql: together.query.as_deref().unwrap_or(self.sql), ..*self };
+                let Some(more) = with_query.not_null(&next).into_iter().nth(way) else { break };
+                together.titles.extend(more.titles);
+                together.alterations.extend(more.alterations);
+                together.query = more.query.or(together.query);
+            }
+            if together.titles.len() > alone {
+                all.push(together);
+            }
+        }
+        all
     }
 
     /// The query with another predicate, where it is plain how to put it there.

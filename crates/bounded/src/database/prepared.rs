@@ -14,7 +14,7 @@ use crate::number::Number;
 use crate::plan::{ParameterType, Plan};
 use crate::predict::{Model, Outline, Prediction, Slo};
 use crate::store::Metered;
-use crate::write::{self, Target};
+use crate::write::{self, Progress, Target};
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch};
 use datafusion::arrow::datatypes::Int64Type;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -159,6 +159,7 @@ impl Prepared {
     fn run(&self, arguments: &[Argument]) -> Result<Page> {
         let metered = Metered::new(&self.database.store);
         let mut contention = Contention::new(self.database.options.conflict_timeout);
+        let mut progress = Progress::default();
         loop {
             let ready = self.state_for(arguments)?;
             let compiled = &ready.compiled;
@@ -169,14 +170,18 @@ impl Prepared {
                 continue;
             }
             let versions = &self.database.versions;
-            match write::write(&metered, &schema, versions, target, &page.batch, &mut contention)? {
-                WriteOutcome::Rows(rows) => {
+            let batch = &page.batch;
+            let outcome =
+                write::write(&metered, &schema, versions, target, batch, &mut progress, &mut contention);
+            match outcome.map_err(|error| progress.explain(error))? {
+                WriteOutcome::Written => {
                     let batch = match &ready.returning {
-                        None => row_count(rows)?,
+                        None => row_count(progress.rows())?,
                         Some(program) => {
-                            let columns = written_columns(target, &page.batch);
+                            let written = progress.written(batch)?;
                             let call = self.call_with(&ready, &metered, arguments, None)?;
-                            execute::run_local_steps(program, columns, page.batch.num_rows(), &call)?
+                            let columns = written_columns(target, &written);
+                            execute::run_local_steps(program, columns, written.num_rows(), &call)?
                         }
                     };
                     return Ok(Page { batch, cursor: None, spent: metered.operations() });
@@ -184,9 +189,14 @@ impl Prepared {
                 WriteOutcome::OtherSchema => self.database.refresh()?,
                 WriteOutcome::Again => {}
             }
-            contention.pause(|| {
+            let remedy = match progress.rows() {
+                0 => "try again later",
+                _ => "it is not safe to repeat the statement, which would write these rows again",
+            };
+            contention.pause_or(remedy, || {
                 format!(
-                    "nothing was written: others wrote to the same rows of {} again and again",
+                    "{}: others wrote to the same rows of {} again and again",
+                    progress.says().unwrap_or_else(|| "nothing was written".to_string()),
                     target.table.name
                 )
             })?;
@@ -297,7 +307,7 @@ fn row_count_argument(value: &ArrayRef, most: u64) -> Result<usize> {
 }
 
 /// The number of written rows as a batch.
-fn row_count(rows: u64) -> Result<RecordBatch> {
+fn row_count(rows: usize) -> Result<RecordBatch> {
     let rows: ArrayRef = Arc::new(Int64Array::from(vec![rows as i64]));
     Ok(RecordBatch::try_from_iter([("rows", rows)])?)
 }

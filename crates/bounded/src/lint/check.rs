@@ -144,11 +144,11 @@ fn check_query(
     let name = name_of(statement, &place);
     // PostgreSQL has no words for it: there it stands in a comment.
     let mut text = statement.text.to_string();
-    if let Some(most) = most_rows(statement, input) {
-        text += &format!(" at most {most}");
-    }
     if let Some(reason) = statement.annotation("allow unbounded ") {
         text += &format!(" allow unbounded {reason}");
+    }
+    if let Some(most) = most_rows(statement, input) {
+        text += &format!(" at most {most}");
     }
     let compiled = match database.compile(&text) {
         Ok(compiled) => compiled,
@@ -181,13 +181,11 @@ fn check_query(
     report.queries.push(Checked { name, place, locked: measures(&compiled), says });
 }
 
-/// The most rows that a query can ask for, if that is given with the call and was promised.
+/// The most rows that a query can ask for where it takes their number with the call, if that was promised.
 fn most_rows(statement: &Statement<'_>, input: &Input) -> Option<u64> {
-    let words: Vec<&str> = statement.text.split_whitespace().collect();
-    let [.., limit, given] = words.as_slice() else { return None };
-    let is_given = limit.eq_ignore_ascii_case("limit") && given.starts_with(['$', '@', ':', '?']);
-    let noted = || statement.annotation("limit at most ").and_then(|most| most.parse().ok());
-    if is_given && input.plain_sql { noted().or(input.most_rows) } else { None }
+    let noted = statement.annotation("limit at most ");
+    let noted = noted.and_then(|most| most.trim_end_matches(';').trim_end().parse().ok());
+    noted.or(input.most_rows).filter(|_| input.plain_sql)
 }
 
 /// What a lock file says of a query.

@@ -3,7 +3,7 @@
 //!
 //! 1. `lock`: the bounds as they were agreed to;
 //! 2. `report`: what there is to say of a query, as a [`Finding`] with a place;
-//! 3. `dump`, `postgres`: the schema and the queries of an ordinary PostgreSQL application;
+//! 3. `dump`, `names`, `tables`, `postgres`: the schema of an ordinary PostgreSQL application;
 //! 4. `check`: every query compiled, and compared with the lock file.
 //!
 //! Invariant: what is found depends on the files alone, so a laptop and a build server find the same.
@@ -11,8 +11,10 @@
 mod check;
 mod dump;
 mod lock;
+mod names;
 mod postgres;
 mod report;
+mod tables;
 
 pub use crate::syntax::{Place, Source};
 pub use check::check;

@@ -73,7 +73,7 @@ pub(crate) fn commit(
     meaning.extend(seen.iter().map(|_| Failed::Again));
     conditions.extend(seen);
     match store.commit(&conditions, &writes)? {
-        Outcome::Done => Ok(WriteOutcome::Rows(changes.len() as u64)),
+        Outcome::Done => Ok(WriteOutcome::Written),
         Outcome::Failed(at) => match meaning.into_iter().nth(at) {
             Some(Failed::OtherSchema) => Ok(WriteOutcome::OtherSchema),
             Some(Failed::Again) => Ok(WriteOutcome::Again),

@@ -16,8 +16,8 @@ pub(crate) enum WriteKind {
 /// The outcome of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WriteOutcome {
-    /// So many rows were written.
-    Rows(u64),
+    /// All rows were written.
+    Written,
     /// Another writer changed a row: read again.
     Again,
     /// Another writer changed the schema.

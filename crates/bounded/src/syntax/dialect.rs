@@ -11,9 +11,9 @@ use crate::error::{Error, Result};
 use crate::functions::HAS_TOKEN;
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, CastKind, CharacterLength, CreateView, Cte, DataType, ExactNumberInfo, Expr, Function,
-    FunctionArguments, ObjectName, Query, Statement as Sql, TableObject, TimezoneInfo, Value, VisitorMut,
-    With, helpers::attached_token::AttachedToken,
+    BinaryOperator, CastKind, CharacterLength, CreateView, Cte, DataType, ExactNumberInfo, Expr, Fetch,
+    Function, FunctionArguments, Ident, LimitClause, ObjectName, Query, Statement as Sql, TableObject,
+    TimezoneInfo, Value, VisitorMut, With, helpers::attached_token::AttachedToken,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -27,7 +27,11 @@ const MICROSECONDS: DataType = DataType::Timestamp(Some(6), TimezoneInfo::None);
 
 /// Views that are what they stand for in a query that asks them, in the order in which they were made.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Views(Vec<(String, Cte)>);
+pub(crate) struct Views {
+    views: Vec<(String, Cte)>,
+    /// Tables of which another schema has one of the same name, with their schemas: they are not there.
+    refused: BTreeSet<String>,
+}
 
 impl Views {
     /// One more; it takes the place of another of the same name.
@@ -41,13 +45,68 @@ impl Views {
         if let Ok([Sql::Query(query)]) = parsed.as_deref()
             && let Some([cte]) = query.with.as_ref().map(|with| with.cte_tables.as_slice())
         {
-            self.0.push((name, cte.clone()));
+            self.views.push((name, cte.clone()));
         }
     }
 
     /// One less.
     pub fn remove(&mut self, name: &str) {
-        self.0.retain(|(existing, _)| existing != name);
+        self.views.retain(|(existing, _)| existing != name);
+    }
+
+    /// Without those that ask a table that is gone.
+    pub fn remove_of(&mut self, table: &str) {
+        let asks = |cte: &Cte| {
+            let named = |name: &ObjectName| match last_part(name) == table {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            };
+            walk_relations(cte, named).is_break()
+        };
+        self.views.retain(|(_, cte)| !asks(cte));
+    }
+
+    /// Another name for one of them.
+    pub fn rename(&mut self, old: &str, new: &str) {
+        self.remove(new);
+        for (name, cte) in self.views.iter_mut().filter(|(name, _)| name == old) {
+            *name = new.to_string();
+            cte.alias.name = Ident::with_quote('"', new);
+        }
+        self.rename_table(old, new);
+    }
+
+    /// Another name for what they ask.
+    pub fn rename_table(&mut self, old: &str, new: &str) {
+        for (_, cte) in &mut self.views {
+            change_relations(&mut *cte.query, |name| {
+                if last_part(name) == old {
+                    *name = ObjectName::from(vec![Ident::with_quote('"', new)]);
+                }
+            });
+        }
+    }
+
+    /// A table, named with its schema, is not there.
+    pub fn refuse(&mut self, table: &str) {
+        self.refused.insert(table.to_string());
+    }
+
+    /// Refuses a statement that names such a table.
+    fn check_tables(&self, statement: &Sql) -> Result<()> {
+        let refused = |name: &ObjectName| {
+            let parts = name.0.iter().filter_map(|part| part.as_ident());
+            let parts: Vec<String> =
+                parts.map(|part| last_part(&ObjectName::from(vec![part.clone()]))).collect();
+            let name = parts[parts.len().saturating_sub(2)..].join(".");
+            if self.refused.contains(&name) { ControlFlow::Break(name) } else { ControlFlow::Continue(()) }
+        };
+        match walk_relations(statement, refused) {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(name) => Err(Error::invalid(format!(
+                "there is no table {name:?} here, for another schema has one of this name: check its queries apart"
+            ))),
+        }
     }
 
     /// Puts the views that a query asks in front of it.
@@ -61,7 +120,7 @@ impl Views {
         };
         // The visitors never break off.
         let _ = walk_relations(&*query, &mut names);
-        for (name, cte) in self.0.iter().rev() {
+        for (name, cte) in self.views.iter().rev() {
             if used.contains(name) {
                 let _ = walk_relations(cte, |name| {
                     used.insert(last_part(name));
@@ -69,7 +128,7 @@ impl Views {
                 });
             }
         }
-        let needed = self.0.iter().filter(|(name, _)| used.contains(name) && !own.contains(name));
+        let needed = self.views.iter().filter(|(name, _)| used.contains(name) && !own.contains(name));
         let needed: Vec<Cte> = needed.map(|(_, cte)| cte.clone()).collect();
         if needed.is_empty() {
             return;
@@ -82,7 +141,7 @@ impl Views {
         with.cte_tables = [needed, with.cte_tables].concat();
         query.with = Some(with);
         change_relations(query, |name| {
-            if self.0.iter().any(|(view, _)| *view == last_part(name)) {
+            if self.views.iter().any(|(view, _)| *view == last_part(name)) {
                 *name = unqualified_name(name);
             }
         });
@@ -170,11 +229,13 @@ pub(crate) fn postgres_type(declared: &DataType) -> DataType {
 
 /// Reads a query of PostgreSQL's.
 fn postgresql(sql: &str, most_values: Option<u64>, views: &Views) -> Result<Parsed> {
+    let (sql, most_rows) = without_most_rows(sql);
     let mut parsed = parse::read(sql)?;
     parsed.returning = None;
     if let Some(unknown) = unknown_to_postgres(&parsed) {
         return Err(Error::invalid(format!("PostgreSQL has no {unknown}")));
     }
+    views.check_tables(&parsed.statement)?;
     if let Sql::Query(query) = &mut parsed.statement {
         views.prepend_to(query);
     }
@@ -185,7 +246,7 @@ fn postgresql(sql: &str, most_values: Option<u64>, views: &Views) -> Result<Pars
             *name = unqualified_name(name);
         }
     }
-    let mut rewriter = PostgresRewriter { parameters: &mut parsed.parameters, most_values };
+    let mut rewriter = PostgresRewriter { parameters: &mut parsed.parameters, most_values, most_rows };
     match walk_mut(&mut parsed.statement, &mut rewriter) {
         ControlFlow::Continue(()) => unsupported::check(&parsed.statement).map(|()| parsed),
         ControlFlow::Break(refused) => Err(Error::invalid(refused)),
@@ -211,6 +272,7 @@ fn unknown_to_postgres(parsed: &Parsed) -> Option<&'static str> {
 struct PostgresRewriter<'p> {
     parameters: &'p mut Vec<Parameter>,
     most_values: Option<u64>,
+    most_rows: Option<u64>,
 }
 
 impl VisitorMut for PostgresRewriter<'_> {
@@ -218,6 +280,7 @@ impl VisitorMut for PostgresRewriter<'_> {
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<&'static str> {
         query.locks.clear();
+        self.limit_rows(query);
         ControlFlow::Continue(())
     }
 
@@ -252,6 +315,27 @@ impl VisitorMut for PostgresRewriter<'_> {
 }
 
 impl PostgresRewriter<'_> {
+    /// `fetch first` as `limit`; a number of rows that is given with the call is the most that it can be.
+    fn limit_rows(&mut self, query: &mut Query) {
+        if let (None, Some(Fetch { with_ties: false, percent: false, quantity: Some(rows) })) =
+            (&query.limit_clause, &query.fetch)
+        {
+            let limit = Some(rows.clone());
+            query.limit_clause = Some(LimitClause::LimitOffset { limit, offset: None, limit_by: vec![] });
+            query.fetch = None;
+        }
+        let (Some(LimitClause::LimitOffset { limit: Some(rows), .. }), Some(most)) =
+            (&mut query.limit_clause, self.most_rows)
+        else {
+            return;
+        };
+        let Some(given) = given_with_call(rows) else { return };
+        if let Some(parameter) = parameter_number(&given).and_then(|at| self.parameters.get_mut(at)) {
+            parameter.most_rows = Some(most);
+        }
+        *rows = Expr::Value(Value::Number(most.to_string(), false).with_empty_span());
+    }
+
     /// A parameter: the one of this name, if there is one already.
     fn parameter(&mut self, name: Option<String>) -> Expr {
         let existing = self.parameters.iter().position(|existing| name.is_some() && existing.name == name);
@@ -275,6 +359,33 @@ impl PostgresRewriter<'_> {
             }
             _ => None,
         }
+    }
+}
+
+/// `select … limit $1 at most 50` without its end, and the number: how many rows a query can be asked for,
+/// in whatever way it says that.
+fn without_most_rows(sql: &str) -> (&str, Option<u64>) {
+    let most = sql.rsplit_once(" at most ").map(|(query, most)| (query, most.trim().parse()));
+    match most {
+        Some((query, Ok(most))) => (query, Some(most)),
+        _ => (sql, None),
+    }
+}
+
+/// What is given with a call: `$1`, or the name in `@n` and `sqlc.arg(n)`.
+fn given_with_call(expr: &Expr) -> Option<String> {
+    match expr {
+        Expr::Nested(inner) => given_with_call(inner),
+        Expr::Cast { expr, .. } => given_with_call(expr),
+        Expr::Function(call) => sqlc_argument(call),
+        Expr::Identifier(name) if name.quote_style.is_none() => {
+            name.value.strip_prefix('@').map(str::to_string)
+        }
+        Expr::Value(value) => match &value.value {
+            Value::Placeholder(id) => Some(id.clone()),
+            _ => None,
+        },
+        _ => None,
     }
 }
 

@@ -15,7 +15,7 @@ mod tokens;
 mod unsupported;
 
 pub(crate) use clauses::{DeclaredLimit, Parameter, parameter_number};
-pub(crate) use dialect::{Dialect, Views, last_part, postgres_type, unqualified_name};
+pub(crate) use dialect::{Dialect, Views, last_part, postgres_type};
 pub(crate) use parse::{Parsed, Returning, parse};
 pub use script::{Place, Source};
 pub(crate) use script::{Statement, comments_behind, split};

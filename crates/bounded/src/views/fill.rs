@@ -87,8 +87,8 @@ fn piece(
     };
     let put = Write::Put(watermark_key(&view.view), until.unwrap_or(to));
     match commit(store, schema, &changes, overlay.conditions(), vec![put])? {
-        WriteOutcome::Rows(_) if last => Ok(Piece::Last),
-        WriteOutcome::Rows(_) => Ok(Piece::More),
+        WriteOutcome::Written if last => Ok(Piece::Last),
+        WriteOutcome::Written => Ok(Piece::More),
         WriteOutcome::Again => Ok(Piece::Again),
         WriteOutcome::OtherSchema => Err(Error::Conflict(format!(
             "somebody else changed the schema meanwhile; create materialized view {} again goes on filling it",

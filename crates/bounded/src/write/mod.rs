@@ -15,13 +15,16 @@ mod bound;
 mod build;
 mod claim;
 mod entry;
+mod literals;
 mod ordered;
+mod progress;
 mod repair;
 mod statement;
 mod target;
 
 pub(crate) use bound::bound;
 pub(crate) use build::build;
+pub(crate) use progress::Progress;
 pub use repair::Repaired;
 pub(crate) use repair::repair;
 pub(crate) use statement::write;

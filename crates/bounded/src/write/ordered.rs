@@ -26,28 +26,20 @@ enum Step {
     Changed,
 }
 
-/// Makes changes one after the other.
+/// Makes changes one after the other, until one has to be computed again; says how many were made.
 pub(super) fn apply(
     store: &dyn Store,
     changes: &[RowChange],
     contention: &mut Contention,
-) -> Result<WriteOutcome> {
+) -> (usize, Result<WriteOutcome>) {
     for (written, change) in changes.iter().enumerate() {
-        // Rows already written stay: without transactions a statement of several rows is several statements.
-        let meanwhile = || {
-            let table = &change.table.name;
-            format!("others wrote to {table} meanwhile; {written} of {} rows were written", changes.len())
-        };
-        loop {
-            match write_change(store, change, contention)? {
-                Step::Written => break,
-                Step::Busy | Step::Changed if written == 0 => return Ok(WriteOutcome::Again),
-                Step::Busy => contention.pause(meanwhile)?,
-                Step::Changed => return Err(Error::Conflict(meanwhile())),
-            }
+        match write_change(store, change, contention) {
+            Ok(Step::Written) => {}
+            Ok(Step::Busy | Step::Changed) => return (written, Ok(WriteOutcome::Again)),
+            Err(error) => return (written, Err(error)),
         }
     }
-    Ok(WriteOutcome::Rows(changes.len() as u64))
+    (changes.len(), Ok(WriteOutcome::Written))
 }
 
 /// Makes one change.

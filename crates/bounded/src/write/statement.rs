@@ -1,6 +1,7 @@
 //! One write statement: its rows are looked up, their changes computed and committed.
 
 use super::ordered;
+use super::progress::Progress;
 use super::target::Target;
 use crate::catalog::version_entry;
 use crate::contention::Contention;
@@ -13,28 +14,31 @@ use crate::store::{Atomicity, Found, Read, Store};
 use crate::views;
 use datafusion::arrow::array::{ArrayRef, RecordBatch};
 
-/// Writes the rows of a statement.
+/// Writes the rows of a statement that it has not written yet.
 pub(crate) fn write(
     store: &dyn Store,
     schema: &Schema,
     versions: &Versions,
     target: &Target,
     batch: &RecordBatch,
+    progress: &mut Progress,
     contention: &mut Contention,
 ) -> Result<WriteOutcome> {
     let Target { kind, table, .. } = target;
     let kind = *kind;
     let width = table.columns.len();
-    let (old, new) = match kind {
-        WriteKind::Insert | WriteKind::Upsert => (None, Some(batch.columns())),
-        WriteKind::Update => (Some(&batch.columns()[..width]), Some(&batch.columns()[width..])),
-        WriteKind::Delete => (Some(batch.columns()), None),
-    };
-    let Some(named) = old.or(new) else { return Ok(WriteOutcome::Rows(0)) };
-    let keys = keys(table, named, batch.num_rows())?;
+    // Of an update the old values, whose key is the new one's.
+    let named = &batch.columns()[..width];
+    let (batch, keys) = progress.unwritten(batch, keys(table, named, batch.num_rows())?)?;
     if keys.is_empty() {
-        return Ok(WriteOutcome::Rows(0));
+        return Ok(WriteOutcome::Written);
     }
+    let (named, rest) = batch.columns().split_at(width);
+    let (old, new) = match kind {
+        WriteKind::Insert | WriteKind::Upsert => (None, Some(named)),
+        WriteKind::Update => (Some(named), Some(rest)),
+        WriteKind::Delete => (Some(named), None),
+    };
     let (version_key, version) = version_entry(schema.version);
     let requests: Vec<Read> = keys.iter().chain([&version_key]).cloned().map(Read::Get).collect();
     let mut found = store.read(&requests)?;
@@ -65,14 +69,19 @@ pub(crate) fn write(
             let Some(kept) = views::view_changes(store, schema, versions, &target.views, &changes)? else {
                 return Ok(WriteOutcome::Again);
             };
-            let rows = changes.len() as u64;
+            let rows = changes.len();
             changes.extend(kept.changes);
-            match commit(store, schema, &changes, kept.conditions, vec![])? {
-                WriteOutcome::Rows(_) => Ok(WriteOutcome::Rows(rows)),
-                other => Ok(other),
+            let outcome = commit(store, schema, &changes, kept.conditions, vec![])?;
+            if outcome == WriteOutcome::Written {
+                progress.add(&batch, changes[..rows].iter().map(|change| &change.key));
             }
+            Ok(outcome)
         }
-        Atomicity::Key => ordered::apply(store, &changes, contention),
+        Atomicity::Key => {
+            let (written, outcome) = ordered::apply(store, &changes, contention);
+            progress.add(&batch, changes[..written].iter().map(|change| &change.key));
+            outcome
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The target of a write: its table, the columns that it changes, and what it returns.
 
+use super::literals::check_literals;
 use crate::compile::{Planner, check};
 use crate::error::{Error, Result};
 use crate::mutation::WriteKind;
@@ -54,6 +55,9 @@ pub(crate) fn plan_target(
         WriteOp::Delete => WriteKind::Delete,
         _ => return Err(Error::invalid("rows are written by insert, upsert, update and delete")),
     };
+    if kind != WriteKind::Delete {
+        check_literals(&table, &dml.input)?;
+    }
     let all = (0..table.columns.len()).collect();
     let (query, changed) = match kind {
         WriteKind::Update => before_and_after(&table, &dml.input)?,

@@ -233,3 +233,177 @@ fn pages_by_keys() {
         assert!(most(query, None).failed(), "{query}");
     }
 }
+
+/// A bound does not rely on what a later statement took away under another name, or with something else.
+#[test]
+fn what_was_renamed_or_went_with_something_else_is_not_there() {
+    let by_a = "select id from t where a = $1";
+    let ordered = "select * from t where a = $1 order by a limit 5";
+    let joined = "select c.id from c join p on p.id = c.p order by c.id limit 5";
+    let table = "create table t (id int primary key, a int); ";
+    let keyed = "create table t (id int primary key, a int unique); ";
+    let refers = "create table p (id int primary key);
+        create table c (id int primary key, p int not null references p); ";
+    let parts = "create table e (a int not null, b int) partition by range (a);
+        create table e_1 partition of e for values from (1) to (2) partition by range (a);
+        create table e_1_1 partition of e_1 for values from (1) to (2); create index i on only e (b, a);
+        create index i_1 on only e_1 (b, a); alter index i attach partition i_1; ";
+    let by_b = "select * from e where b = $1 order by a limit 5";
+    for (before, taken, query) in [
+        (format!("{table}create unique index u on t (a);"), "drop index concurrently if exists u", by_a),
+        (format!("{table}create index i on t (a);"), "alter index i rename to j; drop index j", ordered),
+        (
+            keyed.to_string(),
+            "alter table t rename constraint t_a_key to x; alter table t drop constraint x",
+            by_a,
+        ),
+        (
+            format!(
+                "{table}create unique index u on t (a); alter table t add constraint k unique using index u;"
+            ),
+            "alter table t drop constraint k",
+            by_a,
+        ),
+        (keyed.to_string(), "alter table t drop column a, add column a int", by_a),
+        (keyed.to_string(), "alter table t add column b int odd thing, drop constraint t_a_key", by_a),
+        (format!("{table}create index on t (a);"), "drop index t_a_idx", ordered),
+        (refers.to_string(), "alter table c drop constraint c_p_fkey", joined),
+        (
+            refers.to_string(),
+            "alter table c rename constraint c_p_fkey to r; alter table c drop constraint r",
+            joined,
+        ),
+        (refers.to_string(), "drop table p cascade; create table p (id int primary key)", joined),
+        (
+            refers.to_string(),
+            "alter table c drop constraint c_p_fkey; alter table c add foreign key (p) references p not valid",
+            joined,
+        ),
+        (
+            format!("{parts}create index i_1_1 on e_1_1 (b, a); alter index i_1 attach partition i_1_1;"),
+            "drop index i_1_1",
+            by_b,
+        ),
+        (table.to_string(), "create table kid (y int) inherits (t)", "select * from t where id = $1"),
+        (
+            "create schema s; create table s.t (id int primary key);".to_string(),
+            "drop schema s cascade",
+            "select * from s.t where id = $1",
+        ),
+        (
+            "create table s.t (id int primary key); create view s.v as select id from s.t;".to_string(),
+            "drop table s.t cascade; create table t (id int primary key)",
+            "select * from s.v where id = $1",
+        ),
+    ] {
+        let report = check(&before, query, true);
+        assert!(!report.failed(), "{before}: {:#?}", report.findings);
+        let schema = format!("{before} {taken};");
+        let report = check(&schema, query, true);
+        assert!(report.failed(), "{schema}: {query}");
+        assert!(
+            report.findings.iter().all(|finding| finding.rule != Rule::InvalidSchema),
+            "{schema}: {:#?}",
+            report.findings
+        );
+    }
+    let valid = format!(
+        "{refers}alter table c drop constraint c_p_fkey;
+        alter table c add constraint r foreign key (p) references p not valid; alter table c validate constraint r;"
+    );
+    assert!(!check(&valid, joined, true).failed());
+    // A partition that has the index twice does not stand for another.
+    let twice = "create table e (a int not null, b int) partition by range (a);
+        create table e_1 partition of e for values from (1) to (2);
+        create table e_2 partition of e for values from (2) to (3); create index i on only e (b, a);
+        create index j on e_1 (b, a); create index k on e_1 (b, a);
+        alter index i attach partition j; alter index i attach partition k;";
+    assert!(check(twice, by_b, true).failed());
+}
+
+/// What PostgreSQL takes is at most a note, and what it leaves can be asked.
+#[test]
+fn what_postgresql_takes_is_no_failure() {
+    let table = "create table t (id int primary key, a int, b int, constraint u unique (a, b)); ";
+    for (then, query) in [
+        ("create index i on t (a); alter table t drop column a", "select b from t where id = $1"),
+        ("alter table t drop column a", "select b from t where id = $1"),
+        ("alter table t rename to u", "select b from u where id = $1"),
+        ("alter table if exists only t rename to \"U\"", "select b from \"U\" where id = $1"),
+        ("alter table t rename column a to aa", "select id from t where aa = $1 and b = $2"),
+        (
+            "alter table t rename a to aa; alter table t rename to u",
+            "select id from u where aa = $1 and b = $2",
+        ),
+        ("create view v as select id from t; alter view v rename to w", "select * from w where id = $1"),
+        ("create view v as select id from t; alter table t rename to u", "select * from v where id = $1"),
+        ("create table if not exists t (x int)", "select b from t where id = $1"),
+        (
+            "create index if not exists i on t (a); create index if not exists i on t (a)",
+            "select id from t where a = $1 order by a limit 5",
+        ),
+        ("alter table t add column if not exists a int", "select b from t where id = $1"),
+        ("create table audit.t (x int)", "select b from public.t where id = $1"),
+        ("alter table t set schema audit", "select b from audit.t where id = $1"),
+        (
+            "create table e (a int, b int, primary key (a)) partition by range (a); create index on e (b);
+            create table e_1 partition of e for values from (1) to (2)",
+            "select b from e_1 where a = $1;\n select a from e_1 where b = $1 order by b limit 5",
+        ),
+        ("create table kid (y int, primary key (id)) inherits (t)", "select a, y from kid where id = $1"),
+        ("create table c (t int references t); alter table t rename to u", "select b from u where id = $1"),
+    ] {
+        let schema = format!("{table}{then};");
+        let report = check(&schema, query, true);
+        assert!(!report.failed(), "{schema}: {:#?}", report.findings);
+    }
+    let other = format!("{table}create table audit.t (id int, x int);");
+    assert!(check(&other, "select x from audit.t where id = $1", true).failed());
+    // A limit is one of the table and the columns that there are in the end.
+    let limits = "create table f (o int, t int); -- cardinality limit 9 (o)
+        alter table f rename column o to owner; alter table f rename to follows; create index on follows (owner);";
+    assert!(!check(limits, "select t from follows where owner = $1", true).failed());
+}
+
+#[test]
+fn limits_are_written_as_people_write_them() {
+    let table =
+        "create table \"Follows\" (\"Owner\" int, target int); create index on \"Follows\" (\"Owner\");
+        create index on \"Follows\" (target);";
+    let query = "select target from \"Follows\" where \"Owner\" = $1";
+    for limit in [
+        "cardinality limit 9 on \"Follows\" (\"Owner\")",
+        "Cardinality Limit 9 on public.\"Follows\" (\"Owner\");",
+        "CARDINALITY LIMIT 9 ON \"Follows\"(\"Owner\") ;",
+    ] {
+        let report = check(&format!("{table}\n-- {limit}\n"), query, true);
+        assert!(!report.failed(), "{limit}: {:#?}", report.findings);
+    }
+    let wrong = check(&format!("{table}\n-- cardinality limit nine on \"Follows\" (target)\n"), query, true);
+    assert!(wrong.findings.iter().any(|finding| finding.rule == Rule::InvalidSchema), "{wrong:?}");
+}
+
+#[test]
+fn rows_that_are_given_with_a_call_in_all_their_forms() {
+    let schema = "create table t (id int primary key, b int, at timestamptz); create index on t (b, at, id);";
+    for query in [
+        "select id from t where b = $1 order by at limit $2",
+        "select id from t where b = @b order by at limit @n",
+        "select id from t where b = sqlc.arg(b) order by at limit sqlc.arg(n)",
+        "select id from t where b = $1 order by at limit $2::int",
+        "select id from t where b = $1 order by at limit ($2)",
+        "select id from t where b = $1 order by at limit $2 for update skip locked",
+        "select id from t where b = $1 order by at fetch first $2 rows only",
+        "select count(*) from (select id from t where b = $1 order by at limit $2) x",
+    ] {
+        assert!(check(schema, query, true).failed(), "{query}");
+        let noted = check(schema, &format!("-- name: q\n-- limit at most 20\n{query};"), true);
+        assert!(!noted.failed(), "{query}: {:#?}", noted.findings);
+        let says = &noted.queries[0].says;
+        let literal = query.replace("limit $2", "limit 20");
+        if literal != query {
+            let literal = check(schema, &literal.replace("20::int", "20"), true);
+            assert_eq!(literal.queries[0].says, *says, "{query}");
+        }
+    }
+}

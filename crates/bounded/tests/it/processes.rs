@@ -7,6 +7,7 @@ use crate::stores::{Kind, whole};
 use crate::support::{ask, script};
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use whimbrel_bounded::{Argument, Database, Error, Options, Repaired};
 
@@ -151,4 +152,32 @@ fn on_redis() {
         let _whole = whole();
         write_together(Kind::Redis);
     }
+}
+
+/// A process that is stopped and goes on hears of all its writes: what it waited for comes in any case.
+#[test]
+fn on_redis_with_signals() {
+    if !Kind::Redis.is_there() {
+        return;
+    }
+    let _whole = whole();
+    let url = Kind::Redis.fresh_url();
+    let db = Database::open_url(&url, Options::default()).unwrap();
+    script(&db, SCHEMA);
+    let writer = start(&url, 0);
+    let (process, is_done) = (writer.id().to_string(), AtomicBool::new(false));
+    let heard = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_done.load(Ordering::SeqCst) {
+                for signal in ["-STOP", "-CONT"] {
+                    // The writer may have ended.
+                    let _ = Command::new("kill").args([signal, &process]).stderr(Stdio::null()).status();
+                }
+            }
+        });
+        let heard = listen(vec![writer]);
+        is_done.store(true, Ordering::SeqCst);
+        heard
+    });
+    assert!(heard.unknown == 0 && !heard.seats.is_empty(), "{heard:?}");
 }

@@ -344,3 +344,35 @@ fn a_subquery_that_has_no_bound_is_offered_as_a_view_of_a_join() {
     script(&db, "insert into lines values (1, 1, 1, 1), (1, 2, 1, 1), (1, 3, 2, 5)");
     assert_eq!(crate::support::rows(&db.execute(&fix.paste, &[1.into()]).unwrap().unwrap().batch), ["2|10"]);
 }
+
+/// One column that is never null is not enough where two references can be null, or one of two columns.
+#[test]
+fn references_that_can_be_null_are_named_together() {
+    let db = Database::open(MemoryStore::default()).unwrap();
+    script(
+        &db,
+        "create table a (id int primary key); create table b (id int primary key);
+        create table p (x int, y int, primary key (x, y));
+        create table c (id int primary key, a int references a, b int references b, k int not null,
+            x int, y int, foreign key (x, y) references p);
+        create index c_by_k on c (k, id)",
+    );
+    let pastes =
+        |sql: &str| -> Vec<String> { refusal(&db, sql).fixes.into_iter().map(|fix| fix.paste).collect() };
+    let two = pastes(
+        "select c.id from c join a on a.id = c.a join b on b.id = c.b where c.k = ? order by c.id limit 10",
+    );
+    let both = |paste: &String, columns: [&str; 2]| {
+        columns
+            .iter()
+            .all(|column| paste.contains(&format!("alter table c alter column {column} set not null")))
+    };
+    assert!(two.iter().any(|paste| both(paste, ["a", "b"])), "{two:#?}");
+    assert!(
+        two.iter().any(|paste| paste.contains("c.a is not null") && paste.contains("c.b is not null")),
+        "{two:#?}"
+    );
+    let wide =
+        pastes("select c.id from c join p on p.x = c.x and p.y = c.y where c.k = ? order by c.id limit 10");
+    assert!(wide.iter().any(|paste| both(paste, ["x", "y"])), "{wide:#?}");
+}

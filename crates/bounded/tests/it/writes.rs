@@ -320,3 +320,32 @@ fn what_was_written_is_returned() {
         assert!(error.contains(expected), "{sql}: {error}");
     }
 }
+
+/// What is wrong with a literal is said in the words of SQL, with its column.
+#[test]
+fn a_literal_that_its_column_cannot_hold() {
+    let db = Database::open(MemoryStore::default()).unwrap();
+    script(&db, "create table t (a int primary key, e date, s smallint, d decimal(9, 2))");
+    for (sql, expected) in [
+        ("insert into t (a) values ('x')", "'x' cannot be read as INTEGER for column t.a"),
+        ("insert into t (a, e) values (1, null), (2, 'zz')", "'zz' cannot be read as DATE for column t.e"),
+        ("insert into t (e, a) values ('zz', 1)", "'zz' cannot be read as DATE for column t.e"),
+        (
+            "insert into t (a) values (99999999999)",
+            "99999999999 is not in the range of INTEGER for column t.a",
+        ),
+        ("upsert into t (a, s) values (1, 70000)", "70000 is not in the range of SMALLINT for column t.s"),
+        ("insert into t (a, d) values (1, 1e20)", "is not in the range of DECIMAL(9, 2) for column t.d"),
+        ("update t set s = 'x' where a = 1", "'x' cannot be read as SMALLINT for column t.s"),
+    ] {
+        let error = db.execute(sql, &[]).expect_err(sql);
+        assert!(matches!(error, Error::Invalid(_)), "{sql}: {error:?}");
+        assert!(error.to_string().contains(expected), "{sql}: {error}");
+    }
+    script(&db, "insert into t (a, e, s, d) values (1, '2020-01-02', '3', 4)");
+    // What is computed says it when it is computed.
+    let error = db.execute("select cast('abc' as int) from t where a = 1", &[]).unwrap_err().to_string();
+    assert!(error.contains("'abc' cannot be read as INTEGER"), "{error}");
+    let error = db.execute("insert into t (a) values (cast('abc' as int))", &[]).unwrap_err().to_string();
+    assert!(error.contains("'abc' cannot be read as INTEGER"), "{error}");
+}

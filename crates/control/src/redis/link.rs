@@ -6,15 +6,16 @@
 
 use super::script::{Argument, Script};
 use super::servers::{Address, Servers};
+use super::wire::Wire;
 use crate::error::Error;
-use redis::{Client, Cmd, Connection, ErrorKind, RedisError, Value, cmd};
+use redis::{Cmd, ErrorKind, RedisError, Value, cmd};
 use std::borrow::Borrow;
 use std::fmt;
 use std::time::Duration;
 
 /// A connection, and the names of the scripts there.
 pub struct Link {
-    connection: Connection,
+    wire: Wire,
     address: Address,
     timeout: Duration,
     scripts: [String; Script::ALL.len()],
@@ -67,15 +68,8 @@ impl fmt::Display for Failure {
 impl Link {
     /// Connects to a server that has to be a master, and to have the slot of a key.
     pub fn open(servers: &Servers, address: &Address, key: &str, timeout: Duration) -> Attempt<Link> {
-        let open = || {
-            let connection =
-                Client::open(servers.connection(address))?.get_connection_with_timeout(timeout)?;
-            connection.set_read_timeout(Some(timeout))?;
-            connection.set_write_timeout(Some(timeout))?;
-            Ok(connection)
-        };
-        let connection = open().map_err(|error| cannot_connect(address, &error))?;
-        let mut link = Link { connection, address: address.clone(), timeout, scripts: Default::default() };
+        let wire = Wire::open(servers, address, timeout).map_err(|error| cannot_connect(address, &error))?;
+        let mut link = Link { wire, address: address.clone(), timeout, scripts: Default::default() };
         link.expect_master()?;
         // Moved or still loading: before anything depends on it.
         link.run(&[cmd("EXISTS").arg(key)])?;
@@ -116,10 +110,10 @@ impl Link {
     pub fn run(&mut self, commands: &[impl Borrow<Cmd>]) -> Attempt<Vec<Value>> {
         let mut packed = Vec::new();
         commands.iter().for_each(|command| command.borrow().write_packed_command(&mut packed));
-        self.connection.send_packed_command(&packed).map_err(|error| self.away(&error))?;
+        self.wire.send(&packed).map_err(|error| self.away(&error))?;
         let mut answers = Vec::with_capacity(commands.len());
         for _ in commands {
-            answers.push(self.connection.recv_response().map_err(|error| self.away(&error))?);
+            answers.push(self.wire.receive().map_err(|error| self.away(&error))?);
         }
         match answers.iter().find_map(|answer| self.refusal(answer)) {
             Some(failure) => Err(failure),
@@ -129,9 +123,8 @@ impl Link {
 
     /// Runs a command that the server may take longer for.
     pub fn run_for(&mut self, more: Duration, command: &Cmd) -> Attempt<Vec<Value>> {
-        let set = |link: &Link, timeout| {
-            link.connection.set_read_timeout(Some(timeout)).map_err(|error| link.away(&error))
-        };
+        let set =
+            |link: &mut Link, timeout| link.wire.set_read_timeout(timeout).map_err(|error| link.away(&error));
         set(self, self.timeout + more)?;
         let answers = self.run(&[command])?;
         set(self, self.timeout)?;
@@ -163,8 +156,8 @@ impl Link {
     }
 
     /// The connection itself, to listen.
-    pub fn connection(&mut self) -> &mut Connection {
-        &mut self.connection
+    pub fn wire(&mut self) -> &mut Wire {
+        &mut self.wire
     }
 
     /// The failure for an answer that a server does not give.

@@ -28,6 +28,7 @@ mod pool;
 mod relay;
 mod script;
 mod servers;
+mod wire;
 
 use crate::error::{Error, Result};
 use crate::name::{check_name, check_topics};

@@ -5,10 +5,11 @@
 
 use super::link::{Attempt, Link};
 use super::pool::Pool;
+use super::wire::{Messages, Wire};
 use crate::error::Result;
 use crate::relay::{Message, Subscription};
 use crossbeam_channel::Sender;
-use redis::{RedisResult, Value, cmd};
+use redis::{RedisResult, cmd};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -82,11 +83,18 @@ impl Listener {
 
     /// Passes messages on until the connection breaks or nobody listens.
     fn listen(&self, link: &mut Link) -> RedisResult<()> {
-        let mut received = link.connection().as_pubsub();
+        match link.wire() {
+            Wire::Clear(clear) => self.pass_on(clear),
+            Wire::Encrypted(connection) => self.pass_on(&mut connection.as_pubsub()),
+        }
+    }
+
+    /// Passes messages on.
+    fn pass_on(&self, received: &mut impl Messages) -> RedisResult<()> {
         let mut heard = Instant::now();
         while self.is_wanted() {
-            received.set_read_timeout(Some(LOOK))?;
-            match received.get_message() {
+            received.set_timeout(LOOK)?;
+            match received.message() {
                 Ok(message) => {
                     heard = Instant::now();
                     let topic = message.get_channel_name();
@@ -98,14 +106,14 @@ impl Listener {
                 Err(error) if error.is_timeout() => {
                     // A server that vanished says nothing, too.
                     if heard.elapsed() > self.pool.timeout() {
-                        received.set_read_timeout(Some(self.pool.timeout()))?;
-                        received.ping::<Value>()?;
+                        received.set_timeout(self.pool.timeout())?;
+                        received.ping()?;
                         heard = Instant::now();
                     }
                 }
                 Err(error) => return Err(error),
             }
         }
-        received.set_read_timeout(Some(self.pool.timeout()))
+        received.set_timeout(self.pool.timeout())
     }
 }

@@ -61,6 +61,11 @@ impl Servers {
         })
     }
 
+    /// Whether connections are encrypted.
+    pub fn is_encrypted(&self) -> bool {
+        self.is_encrypted
+    }
+
     /// How to connect to one server.
     pub fn connection(&self, to: &Address) -> ConnectionInfo {
         let (host, port) = (to.host.clone(), to.port);
@@ -72,6 +77,16 @@ impl Servers {
 }
 
 impl Address {
+    /// The name or the number of its machine.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// Where it listens there.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
     /// Reads `host`, `host:port` or `[address]:port`.
     pub fn parse(text: &str) -> Option<Address> {
         let (host, port) = match text.strip_prefix('[') {

@@ -6,13 +6,11 @@
 //! Invariant: a command is sent again only if a node said that it did not run it (`MOVED`, `ASK`, `TRYAGAIN`,
 //! `CLUSTERDOWN`, `LOADING`, …). After a connection broke nobody knows whether it ran, so that is an error: a
 //! test-and-set that ran twice would say of itself that it failed. The cluster client of the crate `redis`
-//! sends again in that case; this is why only its connections are used here.
+//! sends again in that case; this is why it is not used here.
 
+use super::link::Link;
 use crate::error::{Error, Result};
-use redis::{
-    Client, Connection, ConnectionAddr, ConnectionInfo, ConnectionLike, IntoConnectionInfo, ServerErrorKind,
-    Value,
-};
+use redis::{ConnectionInfo, IntoConnectionInfo, ServerErrorKind, Value};
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
@@ -52,7 +50,7 @@ pub(super) struct Cluster {
     seeds: Seeds,
     /// Who has which slots, from the first to the last.
     owners: Vec<(u16, u16, Node)>,
-    links: HashMap<Node, Connection>,
+    links: HashMap<Node, Link>,
 }
 
 /// Where a command has to go.
@@ -209,7 +207,7 @@ impl Cluster {
         let mut all = BTreeMap::new();
         for (node, (bytes, sent)) in pipelines {
             let link = self.link(&node)?;
-            link.send_packed_command(&bytes).map_err(|error| node.away(error))?;
+            link.send(&bytes).map_err(|error| node.away(error))?;
             all.insert(node, sent);
         }
         Ok(all)
@@ -223,9 +221,9 @@ impl Cluster {
     ) -> Result<std::result::Result<Value, (Refused, String)>> {
         let link = self.link(node)?;
         if asking {
-            link.recv_response().map_err(|error| node.away(error))?;
+            link.receive().map_err(|error| node.away(error))?;
         }
-        let answer = link.recv_response().map_err(|error| node.away(error))?;
+        let answer = link.receive().map_err(|error| node.away(error))?;
         let Value::ServerError(error) = answer else { return Ok(Ok(answer)) };
         let says = format!(
             "{}:{} says {} {}",
@@ -262,28 +260,14 @@ impl Cluster {
     }
 
     /// The connection to a node, opened if there is none.
-    fn link(&mut self, node: &Node) -> Result<&mut Connection> {
+    fn link(&mut self, node: &Node) -> Result<&mut Link> {
         if !self.links.contains_key(node) {
-            let link = self.open(node).map_err(|error| node.away(error))?;
+            let Seeds { login, timeout, .. } = &self.seeds;
+            let link =
+                Link::open(&node.host, node.port, login, *timeout).map_err(|error| node.away(error))?;
             self.links.insert(node.clone(), link);
         }
         self.links.get_mut(node).ok_or_else(|| node.away("no connection"))
-    }
-
-    /// Opens a connection to a node.
-    fn open(&self, node: &Node) -> redis::RedisResult<Connection> {
-        let info = self.seeds.login.clone().set_addr(ConnectionAddr::Tcp(node.host.clone(), node.port));
-        let mut link = Client::open(info)?.get_connection_with_timeout(self.seeds.timeout)?;
-        link.set_read_timeout(Some(self.seeds.timeout))?;
-        link.set_write_timeout(Some(self.seeds.timeout))?;
-        // While a node on this machine is away, its port may be given to the socket that looks for it. The
-        // socket is then connected to itself and says back whatever it is told; let it go, or the node cannot
-        // have its port again.
-        match link.req_packed_command(&redis::cmd("PING").get_packed_command()) {
-            Ok(Value::Array(_)) => Err(std::io::Error::from(std::io::ErrorKind::ConnectionRefused).into()),
-            Err(error) if error.is_io_error() => Err(error),
-            _ => Ok(link),
-        }
     }
 
     /// Asks for the slots of all nodes: a node that it knows, or one of the seeds.
@@ -312,8 +296,8 @@ impl Cluster {
     fn learn_from(&mut self, node: &Node) -> Result<Vec<(u16, u16, Node)>> {
         let link = self.link(node)?;
         let slots = redis::cmd("CLUSTER").arg("SLOTS").get_packed_command();
-        link.send_packed_command(&slots).map_err(|error| node.away(error))?;
-        match link.recv_response().map_err(|error| node.away(error))? {
+        link.send(&slots).map_err(|error| node.away(error))?;
+        match link.receive().map_err(|error| node.away(error))? {
             Value::Array(ranges) => {
                 let owners: Option<Vec<_>> = ranges.iter().map(|range| owner(range, node)).collect();
                 owners.ok_or_else(|| node.away("it does not say who has which slots"))

@@ -19,6 +19,7 @@
 //! from replicas.
 
 mod cluster;
+mod link;
 
 use super::interface::{
     Atomicity, Capabilities, Condition, Entries, Found, Order, Outcome, Read, Store, Write,
