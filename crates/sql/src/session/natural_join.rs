@@ -11,16 +11,16 @@
 use super::star_expansion;
 use super::state::Session;
 use crate::syntax::Emit;
-use crate::syntax::ast::{join_constraint, selects};
-use crate::syntax::desugar::{is_natural, merge_using_columns};
+use crate::syntax::ast::selects;
+use crate::syntax::desugar::{is_natural, merge_using_columns, natural_constraint};
 use crate::syntax::normalize;
 use crate::syntax::parse_query;
 use crate::syntax::walk::walk_mut;
 use datafusion::common::{Column, DataFusionError, Diagnostic, Result, Span, plan_err};
 use datafusion::sql::parser::{CopyToSource, CopyToStatement, Statement};
 use datafusion::sql::sqlparser::ast::{
-    Ident, JoinConstraint, ObjectName, Query, SelectItem, SetExpr, Spanned, Statement as Sql, TableFactor,
-    TableWithJoins, VisitorMut, WildcardAdditionalOptions, With,
+    Ident, JoinConstraint, JoinOperator, ObjectName, Query, SelectItem, SetExpr, Spanned, Statement as Sql,
+    TableFactor, TableWithJoins, VisitorMut, WildcardAdditionalOptions, With,
 };
 use std::ops::ControlFlow;
 
@@ -103,7 +103,7 @@ impl Expansion<'_> {
         let Ok(mut known) = self.names(&from.relation) else { return Ok(true) };
         for join in &mut from.joins {
             let Ok(own) = self.names(&join.relation) else { return Ok(true) };
-            if let Some(constraint) = join_constraint(&mut join.join_operator)
+            if let Some(constraint) = natural_constraint(&mut join.join_operator)
                 && *constraint == JoinConstraint::Natural
             {
                 let columns = common_columns(&known, &own).map_err(|error| {
@@ -113,7 +113,12 @@ impl Expansion<'_> {
                 })?;
                 *constraint = JoinConstraint::Using(columns);
             }
-            known.extend(own.into_iter().filter(|name| !known.contains(name)).collect::<Vec<_>>());
+            match join.join_operator {
+                // These joins have the columns of one side.
+                JoinOperator::LeftSemi(_) | JoinOperator::LeftAnti(_) => {}
+                JoinOperator::RightSemi(_) | JoinOperator::RightAnti(_) => known = own,
+                _ => known.extend(own.into_iter().filter(|name| !known.contains(name)).collect::<Vec<_>>()),
+            }
         }
         Ok(true)
     }
