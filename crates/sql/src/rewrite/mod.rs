@@ -10,6 +10,7 @@ mod join_condition_subqueries;
 mod lateral_unnest;
 mod limit_subqueries;
 mod membership_subqueries;
+mod orders;
 mod scalar_subquery;
 
 pub(crate) use cast_semantics::CastSemantics;
@@ -25,7 +26,9 @@ use whimbrel_plan::{flat_conditions, without_rules};
 type Rule = fn(LogicalPlan) -> Result<LogicalPlan>;
 
 /// Before DataFusion's optimizer: types, and subqueries that it has no join for.
-const BEFORE_OPTIMIZER: [Rule; 8] = [
+const BEFORE_OPTIMIZER: [Rule; 9] = [
+    // Orders that come again, or are of no column: once, and as columns.
+    orders::rewrite,
     // `limit (select …)`: as a condition on the numbers of the rows.
     limit_subqueries::rewrite,
     // Floats beside decimals: as floats.
