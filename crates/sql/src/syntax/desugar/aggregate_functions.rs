@@ -106,7 +106,8 @@ pub(super) fn within_group(name: &str, function: &mut Function) {
     function.within_group.clear();
 }
 
-/// `arg_max(x, y)` is the `x` of the row with the greatest `y`, of rows that have both.
+/// `arg_max(x, y)` is the `x` of the row with the greatest `y`, of rows that have both. Of several such rows it
+/// is the first in the order that the call has.
 pub(super) fn arg_extreme(function: &mut Function, greatest: bool) {
     let Some([value, by]) = arguments(function).and_then(|args| <[Expr; 2]>::try_from(args).ok()) else {
         return;
@@ -117,8 +118,16 @@ pub(super) fn arg_extreme(function: &mut Function, greatest: bool) {
     }
     list.args.truncate(1);
     let options = OrderByOptions { asc: Some(!greatest), nulls_first: Some(false) };
-    let order = OrderByExpr { expr: by.clone(), options, with_fill: None };
-    list.clauses = vec![FunctionArgumentClause::OrderBy(vec![order])];
+    let mut order = vec![OrderByExpr { expr: by.clone(), options, with_fill: None }];
+    for clause in std::mem::take(&mut list.clauses) {
+        match clause {
+            FunctionArgumentClause::OrderBy(then) => {
+                order.extend(then.into_iter().filter(|it| it.expr != by))
+            }
+            other => list.clauses.push(other),
+        }
+    }
+    list.clauses.push(FunctionArgumentClause::OrderBy(order));
     let both = Expr::BinaryOp {
         left: Box::new(Expr::IsNotNull(Box::new(nested(by)))),
         op: BinaryOperator::And,
