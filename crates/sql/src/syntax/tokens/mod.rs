@@ -6,6 +6,7 @@
 
 mod asof;
 mod clauses;
+mod interval_numbers;
 mod lambdas;
 mod match_recognize;
 mod null_tests;
@@ -27,8 +28,9 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer, Tok
 type Rewrite = fn(Vec<TokenWithSpan>) -> Vec<TokenWithSpan>;
 
 /// The rewrites, in the order in which they are applied.
-const REWRITES: [Rewrite; 9] = [
+const REWRITES: [Rewrite; 10] = [
     null_tests::rewrite,
+    interval_numbers::rewrite,
     match_recognize::rewrite,
     table_changes::rewrite,
     clauses::rewrite,
