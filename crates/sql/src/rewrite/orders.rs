@@ -1,8 +1,8 @@
 //! What rows are ordered by, where DataFusion's optimizer takes orders only in one form.
 //!
 //! - `distinct on` becomes an aggregate, in whose order and keys an expression stands once.
-//! - An order by a value of no column (`random()`) is computed before the sort: above a count the sort would be
-//!   left without a column, and so without a number of rows.
+//! - An order by a value of no column (`random()`) is computed before the sort: below a count the sort would
+//!   be left without a column, and so without a number of rows.
 //!
 //! ```sql
 //! select distinct on (k) x from t order by k, k desc, x;  -- order by k, x

@@ -106,8 +106,8 @@ pub(super) fn within_group(name: &str, function: &mut Function) {
     function.within_group.clear();
 }
 
-/// `arg_max(x, y)` is the `x` of the row with the greatest `y`, of rows that have both. Of several such rows it
-/// is the first in the order that the call has.
+/// `arg_max(x, y)` is the `x` of the row with the greatest `y`, of rows that have both. Of several such rows
+/// it is the first in the order that the call has.
 pub(super) fn arg_extreme(function: &mut Function, greatest: bool) {
     let Some([value, by]) = arguments(function).and_then(|args| <[Expr; 2]>::try_from(args).ok()) else {
         return;

@@ -2,8 +2,8 @@
 //! DataFusion's planner collects all results of the node anew (`columnize_expr`), which is quadratic. Above a
 //! filter it does not. So such a select gets `having true` or `qualify true`, which the optimizer removes.
 //!
-//! DataFusion's planner refuses a `qualify` without a window function of its own, even beside selected ones. So
-//! it gets one of these, in a condition that is always true.
+//! DataFusion's planner refuses a `qualify` without a window function of its own, even beside selected ones.
+//! So it gets one of these, in a condition that is always true.
 //!
 //! ```sql
 //! select x, row_number() over () from t qualify x > 2;

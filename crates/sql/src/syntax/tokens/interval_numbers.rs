@@ -1,5 +1,5 @@
-//! `interval (2) day` as `interval 2 day`: the parser would take the number for the precision of the type, and
-//! the unit for the value.
+//! `interval (2) day` as `interval 2 day`: the parser would take the number for the precision of the type,
+//! and the unit for the value.
 
 use super::is_word;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
