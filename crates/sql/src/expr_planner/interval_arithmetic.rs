@@ -1,6 +1,6 @@
 //! Arithmetic with intervals that DataFusion does not have: `interval '1 day' * 2`, `interval '1 day' / 2`. A
-//! date plus an interval with hours is a timestamp, and a date plus an integer as many days later, as in DuckDB
-//! and PostgreSQL.
+//! date plus an interval with hours is a timestamp, and a date plus an integer as many days later, as in
+//! DuckDB and PostgreSQL.
 
 use crate::functions::{parts, times};
 use datafusion::arrow::datatypes::{DataType, TimeUnit};

@@ -180,16 +180,20 @@ fn mode(arrays: &[ArrayRef]) -> Result<ArrayRef> {
     })
 }
 
-/// The least value that so much of the values is not greater than.
+/// The least value that so much of the values is not greater than; of a negative share, the greatest that so
+/// much is not less than.
 fn quantile(arrays: &[ArrayRef]) -> Result<ArrayRef> {
     let shares = cast(&arrays[1], &DataType::Float64)?;
     let shares = shares.as_primitive::<Float64Type>();
     chosen(arrays, |row, values| {
-        let share = shares.value(row);
+        // A share of -0.0 is none of the values from the greatest on.
+        let descending = shares.value(row).is_sign_negative();
+        let share = shares.value(row).abs();
         if shares.is_null(row) || !(0.0..=1.0).contains(&share) {
             return plan_err!("a quantile is of a share from 0 to 1");
         }
-        let order = sort_to_indices(values, Some(SortOptions::default()), None)?;
+        let order =
+            sort_to_indices(values, Some(SortOptions { descending, ..SortOptions::default() }), None)?;
         let place = (share * values.len() as f64).ceil().max(1.0) as usize - 1;
         ScalarValue::try_from_array(values, order.value(place) as usize)
     })

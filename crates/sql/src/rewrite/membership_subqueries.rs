@@ -19,7 +19,7 @@ use crate::tree::{transform_expr_up, transform_up_with_subqueries};
 use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::common::{Column, DFSchema, ExprSchema, Result, ScalarValue};
 use datafusion::functions_aggregate::count::count_udaf;
-use datafusion::logical_expr::expr::{AggregateFunction, InSubquery};
+use datafusion::logical_expr::expr::{AggregateFunction, Exists, InSubquery};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{
@@ -27,6 +27,7 @@ use datafusion::logical_expr::{
     is_not_false, is_null, lit, not_exists, scalar_subquery, when,
 };
 use std::sync::Arc;
+use whimbrel_plan::properties;
 
 /// The plan with memberships that the optimizer has joins for.
 ///
@@ -82,7 +83,7 @@ fn rewrite_conjunct(term: Expr, schema: &DFSchema) -> Result<Expr> {
             Ok(not_exists(Arc::new(matching_rows(member, schema)?)))
         }
         Expr::InSubquery(member) => Ok(Expr::InSubquery(with_unique_value(member)?)),
-        Expr::Exists(_) => Ok(term),
+        Expr::Exists(found) => Ok(Expr::Exists(up_to_first(found)?)),
         other => rewrite_condition(other, schema),
     }
 }
@@ -96,9 +97,21 @@ fn rewrite_condition(expr: Expr, schema: &DFSchema) -> Result<Expr> {
             rewrite_condition(*both.right, schema)?,
         )),
         Expr::InSubquery(member) if !member.negated => Ok(Expr::InSubquery(with_unique_value(member)?)),
-        Expr::Exists(_) => Ok(expr),
+        Expr::Exists(found) => Ok(Expr::Exists(up_to_first(found)?)),
         other => counts(other, schema),
     }
+}
+
+/// An existence that reads no more than one row. Not of a stream, which has no first row; nor of a correlated
+/// subquery, which has one for each row outside.
+fn up_to_first(found: Exists) -> Result<Exists> {
+    let plan = found.subquery.subquery.as_ref();
+    let is_table = properties(plan).is_ok_and(|properties| properties.time.is_none());
+    if !is_table || !found.subquery.outer_ref_columns.is_empty() {
+        return Ok(found);
+    }
+    let first = LogicalPlanBuilder::from(plan.clone()).limit(0, Some(1))?.build()?;
+    Ok(Exists { subquery: found.subquery.with_plan(Arc::new(first)), ..found })
 }
 
 /// A value that is not a column of a table gets a unique name: the optimizer would take it for another
@@ -151,6 +164,7 @@ fn as_counts(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
 fn counts(expr: Expr, schema: &DFSchema) -> Result<Expr> {
     transform_expr_up(expr, &mut |expr| match expr {
         Expr::Exists(found) => {
+            let found = up_to_first(found)?;
             let count = count(without_projection(Arc::unwrap_or_clone(found.subquery.subquery)), None)?;
             let op = if found.negated { Operator::Eq } else { Operator::Gt };
             Ok(Transformed::yes(binary_expr(count, op, lit(0_i64))))

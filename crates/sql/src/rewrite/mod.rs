@@ -5,10 +5,12 @@ mod cast_semantics;
 mod decorrelate;
 mod dependent_join;
 mod expressions;
+mod grouping_sets;
 mod join_condition_subqueries;
 mod lateral_unnest;
 mod limit_subqueries;
 mod membership_subqueries;
+mod orders;
 mod scalar_subquery;
 mod value_coercion;
 
@@ -25,7 +27,11 @@ use whimbrel_plan::{flat_conditions, without_rules};
 type Rule = fn(LogicalPlan) -> Result<LogicalPlan>;
 
 /// Before DataFusion's optimizer: types, and subqueries that it has no join for.
-const BEFORE_OPTIMIZER: [Rule; 8] = [
+const BEFORE_OPTIMIZER: [Rule; 10] = [
+    // Orders that come again, or are of no column: once, and as columns.
+    orders::rewrite,
+    // Expressions in grouping sets: as columns.
+    grouping_sets::rewrite,
     // `limit (select …)`: as a condition on the numbers of the rows.
     limit_subqueries::rewrite,
     // Floats beside decimals are floats, and dates beside timestamps such timestamps.

@@ -3,6 +3,7 @@
 mod defaults;
 mod natural_join;
 pub(crate) mod planned;
+mod qualifiers;
 mod star_expansion;
 mod state;
 mod statement;

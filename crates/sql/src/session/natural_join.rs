@@ -8,19 +8,19 @@
 //! select * from a natural join b;  -- select * from a join b using (k, x)
 //! ```
 
-use super::star_expansion;
 use super::state::Session;
+use super::{qualifiers, star_expansion};
 use crate::syntax::Emit;
-use crate::syntax::ast::{join_constraint, selects};
-use crate::syntax::desugar::{is_natural, merge_using_columns};
+use crate::syntax::ast::selects;
+use crate::syntax::desugar::{is_natural, merge_using_columns, natural_constraint};
 use crate::syntax::normalize;
 use crate::syntax::parse_query;
 use crate::syntax::walk::walk_mut;
 use datafusion::common::{Column, DataFusionError, Diagnostic, Result, Span, plan_err};
 use datafusion::sql::parser::{CopyToSource, CopyToStatement, Statement};
 use datafusion::sql::sqlparser::ast::{
-    Ident, JoinConstraint, ObjectName, Query, SelectItem, SetExpr, Spanned, Statement as Sql, TableFactor,
-    TableWithJoins, VisitorMut, WildcardAdditionalOptions, With,
+    Ident, JoinConstraint, JoinOperator, ObjectName, Query, SelectItem, SetExpr, Spanned, Statement as Sql,
+    TableFactor, TableWithJoins, VisitorMut, WildcardAdditionalOptions, With,
 };
 use std::ops::ControlFlow;
 
@@ -30,7 +30,7 @@ use std::ops::ControlFlow;
 /// # Errors
 /// `Plan` if tables have no column to join on, or a star has not the column that is replaced.
 pub(crate) fn expand_stars_and_natural_joins(session: &Session, statement: &mut Statement) -> Result<()> {
-    let mut expansion = Expansion { session, with: vec![] };
+    let mut expansion = Expansion { session, with: vec![], scopes: vec![] };
     let visited = match statement {
         Statement::Statement(statement) => walk_mut(statement.as_mut(), &mut expansion),
         Statement::Explain(explain) => {
@@ -53,6 +53,8 @@ struct Expansion<'a> {
     session: &'a Session,
     /// The `with` clauses of the queries around.
     with: Vec<Option<With>>,
+    /// The relations of the queries around.
+    scopes: Vec<Vec<qualifiers::Name>>,
 }
 
 impl VisitorMut for Expansion<'_> {
@@ -60,6 +62,9 @@ impl VisitorMut for Expansion<'_> {
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Box<DataFusionError>> {
         self.with.push(query.with.clone());
+        let mut relations = vec![];
+        selects(&mut query.body, &mut |select| relations.extend(qualifiers::relations(select)));
+        self.scopes.push(relations);
         match self.expand(query) {
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => ControlFlow::Break(Box::new(error)),
@@ -68,6 +73,7 @@ impl VisitorMut for Expansion<'_> {
 
     fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<Box<DataFusionError>> {
         self.with.pop();
+        self.scopes.pop();
         ControlFlow::Continue(())
     }
 }
@@ -75,6 +81,7 @@ impl VisitorMut for Expansion<'_> {
 impl Expansion<'_> {
     /// Expands the selects of one query.
     fn expand(&self, query: &mut Query) -> Result<()> {
+        self.check_qualifiers(query)?;
         let mut found = Ok(false);
         selects(&mut query.body, &mut |select| {
             for from in &mut select.from {
@@ -95,6 +102,21 @@ impl Expansion<'_> {
         result
     }
 
+    /// Refuses columns of tables that are not read.
+    fn check_qualifiers(&self, query: &Query) -> Result<()> {
+        let is_column = |name: &str| {
+            let mut known = false;
+            selects(&mut query.body.as_ref().clone(), &mut |select| {
+                let star = SelectItem::Wildcard(WildcardAdditionalOptions::default());
+                let columns = self.columns(star, &select.from);
+                // Where the columns are not known, the planner looks for the name.
+                known |= columns.map_or(true, |all| all.iter().any(|c| c.name.eq_ignore_ascii_case(name)));
+            });
+            known
+        };
+        qualifiers::check(query, &self.scopes, &is_column)
+    }
+
     /// Names the columns of natural joins. Returns whether there is one.
     fn name_columns(&self, from: &mut TableWithJoins) -> Result<bool> {
         if !is_natural(from) {
@@ -103,7 +125,7 @@ impl Expansion<'_> {
         let Ok(mut known) = self.names(&from.relation) else { return Ok(true) };
         for join in &mut from.joins {
             let Ok(own) = self.names(&join.relation) else { return Ok(true) };
-            if let Some(constraint) = join_constraint(&mut join.join_operator)
+            if let Some(constraint) = natural_constraint(&mut join.join_operator)
                 && *constraint == JoinConstraint::Natural
             {
                 let columns = common_columns(&known, &own).map_err(|error| {
@@ -113,7 +135,12 @@ impl Expansion<'_> {
                 })?;
                 *constraint = JoinConstraint::Using(columns);
             }
-            known.extend(own.into_iter().filter(|name| !known.contains(name)).collect::<Vec<_>>());
+            match join.join_operator {
+                // These joins have the columns of one side.
+                JoinOperator::LeftSemi(_) | JoinOperator::LeftAnti(_) => {}
+                JoinOperator::RightSemi(_) | JoinOperator::RightAnti(_) => known = own,
+                _ => known.extend(own.into_iter().filter(|name| !known.contains(name)).collect::<Vec<_>>()),
+            }
         }
         Ok(true)
     }

@@ -15,6 +15,7 @@ use crate::syntax::Emit;
 use crate::syntax::names;
 use datafusion::common::{Result, plan_err};
 use datafusion::sql::parser::CreateExternalTable;
+use datafusion::sql::sqlparser::ast::{ColumnOption, ColumnOptionDef};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use whimbrel_plan::names::unknown_column;
@@ -40,6 +41,7 @@ pub(super) fn create(session: &mut Session, table: CreateExternalTable) -> Resul
             "table {name}: columns in the names of folders cannot be read; leave out partitioned by"
         );
     }
+    check_columns(&name, &table)?;
     let mut options = options_map(table.options)?;
     let time = Time::take(&mut options);
     let schema = match table.columns.is_empty() {
@@ -60,6 +62,32 @@ pub(super) fn create(session: &mut Session, table: CreateExternalTable) -> Resul
     }
     session.tables.insert(name.clone(), Table::of(stream, TableKind::External)?);
     Ok(Planned::Done(format!("table {name} created")))
+}
+
+/// Refuses what files have not, though tables in memory do.
+fn check_columns(name: &str, table: &CreateExternalTable) -> Result<()> {
+    let is_null_option =
+        |option: &ColumnOptionDef| matches!(option.option, ColumnOption::Null | ColumnOption::NotNull);
+    let column = table.columns.iter().find(|column| !column.options.iter().all(is_null_option));
+    if let Some(column) = column {
+        return plan_err!(
+            "table {name}: column {} of a file is read as it is; leave out what stands behind its type, or copy \
+             the rows into a table that was created with it",
+            column.name
+        );
+    }
+    if !table.constraints.is_empty() {
+        return plan_err!(
+            "table {name}: the rows of files are not checked; leave out the constraint, or copy the rows into a \
+             table that was created with it"
+        );
+    }
+    match table.order_exprs.is_empty() {
+        true => Ok(()),
+        false => {
+            plan_err!("table {name}: files have no order here; leave out with order, and write order by")
+        }
+    }
 }
 
 /// The time of a table.

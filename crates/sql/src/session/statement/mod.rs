@@ -22,12 +22,15 @@ use self::options::{options_map, text, value_text};
 use self::query::{of_query, query_stream};
 use super::planned::Planned;
 use super::state::Session;
+use crate::catalog::find;
 use crate::files::Format;
 use crate::planner::Candidate;
-use crate::syntax::{Emit, Parsed, parse_query};
+use crate::syntax::{Emit, Parsed, names, parse_query};
 use datafusion::common::{DataFusionError, Result, not_impl_err, plan_err};
 use datafusion::sql::parser::{CopyToSource, CopyToStatement, ResetStatement, Statement};
-use datafusion::sql::sqlparser::ast::{DescribeAlias, ObjectType, Query, SetExpr, Statement as Sql, With};
+use datafusion::sql::sqlparser::ast::{
+    DescribeAlias, ObjectName, ObjectType, Query, SetExpr, Statement as Sql, With,
+};
 
 /// Plans a statement.
 ///
@@ -153,8 +156,8 @@ fn sql(session: &mut Session, statement: Sql, emit: Emit) -> Result<Planned> {
             let query = parse_query("select 'memory' as database_name")?;
             Ok(Planned::Query(query_stream(session, query, emit)?))
         }
-        // There are no stored statistics, and no files to clean up.
-        Sql::Analyze(_) | Sql::Vacuum(_) => Ok(Planned::Done("nothing to do".to_string())),
+        Sql::Analyze(analyze) => nothing_to_do(session, analyze.table_name.as_ref()),
+        Sql::Vacuum(vacuum) => nothing_to_do(session, vacuum.table_name.as_ref()),
         Sql::CreateSequence { name, if_not_exists, sequence_options, .. } => {
             sequence::create(session, &name, &sequence_options, if_not_exists)
         }
@@ -163,6 +166,17 @@ fn sql(session: &mut Session, statement: Sql, emit: Emit) -> Result<Planned> {
         }
         other => not_impl_err!("{} is not a statement of this engine", first_words(&other.to_string())),
     }
+}
+
+/// `analyze` and `vacuum`: there are no stored statistics, and no files to clean up.
+fn nothing_to_do(session: &Session, table: Option<&ObjectName>) -> Result<Planned> {
+    if let Some(name) = table {
+        let name = names::table(name)?;
+        if find(&session.tables, &name).is_none() {
+            return plan_err!("there is no table {name:?}");
+        }
+    }
+    Ok(Planned::Done("nothing to do".to_string()))
 }
 
 /// Whether a body behind `with` changes a table.

@@ -23,6 +23,9 @@ use datafusion::sql::sqlparser::ast::{
 use std::sync::Arc;
 use whimbrel_plan::names::type_name;
 
+/// The names of the schema of tables without one.
+const DEFAULT_SCHEMAS: [&str; 3] = ["main", "public", "memory"];
+
 /// A table of strings.
 ///
 /// # Errors
@@ -38,10 +41,24 @@ pub(super) fn texts(columns: &[(&str, Vec<String>)]) -> Result<Planned> {
 /// `show tables`.
 ///
 /// # Errors
-/// `Plan` if the filter is none of names.
+/// `Plan` if the filter is none of names, or there is no schema of the name.
 pub(super) fn tables(session: &Session, options: &ShowStatementOptions) -> Result<Planned> {
     let wanted = filter(options)?;
-    let tables: Vec<_> = session.tables.iter().filter(|(name, _)| wanted.matches(name)).collect();
+    let schema = options.show_in.as_ref().and_then(|of| of.parent_name.as_ref()).map(names::table);
+    let schema = schema.transpose()?;
+    if let Some(name) = &schema
+        && !DEFAULT_SCHEMAS.contains(&name.as_str())
+        && !session.schemas.contains(name)
+    {
+        return plan_err!("there is no schema {name:?}");
+    }
+    let inside = |table: &str| match (&schema, table.split_once('.')) {
+        (None, _) => true,
+        (Some(schema), Some((own, _))) if session.schemas.contains(own) => own == schema,
+        (Some(schema), _) => DEFAULT_SCHEMAS.contains(&schema.as_str()),
+    };
+    let shown = session.tables.iter().filter(|(name, _)| inside(name) && wanted.matches(name));
+    let tables: Vec<_> = shown.collect();
     let kinds = tables.iter().map(|(_, table)| match (&table.kind, &table.stream.properties().time) {
         (TableKind::View { .. }, None) => "view".to_string(),
         (TableKind::View { .. }, Some(_)) => "view, timed".to_string(),

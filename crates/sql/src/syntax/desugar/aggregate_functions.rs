@@ -10,7 +10,7 @@ use super::parse_expr;
 use crate::syntax::ast::{arguments, call, nested, number, quote};
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, CaseWhen, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr,
+    Array, BinaryOperator, CaseWhen, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr,
     FunctionArgumentClause, FunctionArguments, Ident, ObjectName, OrderByExpr, OrderByOptions, Value,
 };
 
@@ -75,19 +75,30 @@ pub(super) fn default_separator(function: &mut Function) {
     }
 }
 
-/// `percentile_cont(0.3) within group (order by x)` is `percentile_cont(x, 0.3)`; in a descending order it is
-/// `1 - 0.3`.
-pub(super) fn within_group(function: &mut Function) {
+/// `percentile_cont(0.3) within group (order by x)` is `percentile_cont(x, 0.3)`. In a descending order the
+/// share is `1 - 0.3`; one of the values itself is counted from the other end, which a negative share says.
+pub(super) fn within_group(name: &str, function: &mut Function) {
     let ([OrderByExpr { expr, options, .. }], Some(shares)) =
         (function.within_group.as_slice(), arguments(function))
     else {
         return;
     };
+    let descending = |share: Expr| {
+        let text = match name {
+            "percentile_disc" => format!("(-cast(({share}) as double))"),
+            _ => format!("(1 - {share})"),
+        };
+        parse_expr(&text).unwrap_or(share)
+    };
     let mut args = vec![expr.clone()];
     for share in shares {
-        args.push(match options.asc {
-            Some(false) => parse_expr(&format!("(1 - {share})")).unwrap_or(share),
-            _ => share,
+        args.push(match (options.asc, share) {
+            (Some(false), Expr::Array(shares)) => {
+                let elem = shares.elem.into_iter().map(descending).collect();
+                Expr::Array(Array { elem, ..shares })
+            }
+            (Some(false), share) => descending(share),
+            (_, share) => share,
         });
     }
     let FunctionArguments::List(list) = &mut function.args else { return };
@@ -95,7 +106,8 @@ pub(super) fn within_group(function: &mut Function) {
     function.within_group.clear();
 }
 
-/// `arg_max(x, y)` is the `x` of the row with the greatest `y`, of rows that have both.
+/// `arg_max(x, y)` is the `x` of the row with the greatest `y`, of rows that have both. Of several such rows
+/// it is the first in the order that the call has.
 pub(super) fn arg_extreme(function: &mut Function, greatest: bool) {
     let Some([value, by]) = arguments(function).and_then(|args| <[Expr; 2]>::try_from(args).ok()) else {
         return;
@@ -106,8 +118,16 @@ pub(super) fn arg_extreme(function: &mut Function, greatest: bool) {
     }
     list.args.truncate(1);
     let options = OrderByOptions { asc: Some(!greatest), nulls_first: Some(false) };
-    let order = OrderByExpr { expr: by.clone(), options, with_fill: None };
-    list.clauses = vec![FunctionArgumentClause::OrderBy(vec![order])];
+    let mut order = vec![OrderByExpr { expr: by.clone(), options, with_fill: None }];
+    for clause in std::mem::take(&mut list.clauses) {
+        match clause {
+            FunctionArgumentClause::OrderBy(then) => {
+                order.extend(then.into_iter().filter(|it| it.expr != by))
+            }
+            other => list.clauses.push(other),
+        }
+    }
+    list.clauses.push(FunctionArgumentClause::OrderBy(order));
     let both = Expr::BinaryOp {
         left: Box::new(Expr::IsNotNull(Box::new(nested(by)))),
         op: BinaryOperator::And,

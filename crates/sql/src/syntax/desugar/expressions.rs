@@ -117,7 +117,7 @@ fn insert_first_argument(call: &mut Function, value: Expr) {
     }
 }
 
-/// `interval (i) day` as `to_days(i)`.
+/// `interval (i) day` as `to_days(i)`, and `interval (2) day` as `interval 2 day`.
 fn computed_interval(interval: &Interval) -> Option<Expr> {
     let unit = interval.leading_field.as_ref()?;
     let mut value = interval.value.as_ref();
@@ -125,7 +125,9 @@ fn computed_interval(interval: &Interval) -> Option<Expr> {
         value = inner;
     }
     if matches!(value, Expr::Value(_)) {
-        return None;
+        let is_nested = matches!(*interval.value, Expr::Nested(_));
+        let bare = || Expr::Interval(Interval { value: Box::new(value.clone()), ..interval.clone() });
+        return is_nested.then(bare);
     }
     let unit = unit.to_string().to_ascii_lowercase();
     let function = match unit.trim_end_matches('s') {

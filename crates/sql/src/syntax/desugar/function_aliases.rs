@@ -112,7 +112,7 @@ pub(super) fn desugar(expr: &mut Expr) -> ControlFlow<String> {
         aggregate_functions::arg_extreme(call, name.contains("max"));
     }
     if matches!(name.as_str(), "mode" | "percentile_cont" | "percentile_disc") {
-        aggregate_functions::within_group(call);
+        aggregate_functions::within_group(&name, call);
     }
     let list = aggregate_functions::quantile_list(&name, call);
     if let Some(list) = list.or_else(|| aggregate_functions::top_n(&name, call)) {

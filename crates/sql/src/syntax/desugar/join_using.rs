@@ -228,7 +228,11 @@ fn inline_shared(select: &mut Select, columns: &[Shared]) {
             }
             SelectItem::Wildcard(options) => {
                 let replace = options.opt_replace.get_or_insert(ReplaceSelectItem { items: vec![] });
-                replace.items.extend(columns.iter().map(element));
+                let replaced = |shared: &&Shared| {
+                    replace.items.iter().any(|item| item.column_name.value.eq_ignore_ascii_case(&shared.name))
+                };
+                let others: Vec<_> = columns.iter().filter(|shared| !replaced(shared)).map(element).collect();
+                replace.items.extend(others);
             }
             item => substitute::substitute(item, value),
         }
@@ -245,10 +249,23 @@ fn value(columns: &[Shared], name: &Ident) -> Option<Expr> {
     columns.iter().find(|shared| shared.name == name).map(Shared::value)
 }
 
+/// The constraint of a join that may be natural: a semi or an anti join too.
+pub(crate) fn natural_constraint(operator: &mut JoinOperator) -> Option<&mut JoinConstraint> {
+    match operator {
+        JoinOperator::Semi(on)
+        | JoinOperator::LeftSemi(on)
+        | JoinOperator::RightSemi(on)
+        | JoinOperator::Anti(on)
+        | JoinOperator::LeftAnti(on)
+        | JoinOperator::RightAnti(on) => Some(on),
+        other => join_constraint(other),
+    }
+}
+
 /// Whether there is a natural join.
 pub(crate) fn is_natural(from: &TableWithJoins) -> bool {
     let natural = |join: &Join| {
-        join_constraint(&mut join.join_operator.clone()).is_some_and(|on| *on == JoinConstraint::Natural)
+        natural_constraint(&mut join.join_operator.clone()).is_some_and(|on| *on == JoinConstraint::Natural)
     };
     from.joins.iter().any(natural)
 }

@@ -35,7 +35,7 @@ mod unpivot;
 
 pub(super) use alias_reuse::inline_aliases;
 pub use fetch::fetch_as_limit;
-pub(crate) use join_using::{is_natural, merge_using_columns};
+pub(crate) use join_using::{is_natural, merge_using_columns, natural_constraint};
 pub use like_patterns::like_pattern;
 pub(super) use outer_struct_fields::outer_struct_fields;
 pub(crate) use pivot::PIVOTED;

@@ -4,14 +4,24 @@
 use super::{alias_reuse, grouping_sets, quantified_comparisons, table_functions};
 use crate::syntax::parser;
 use datafusion::sql::sqlparser::ast::{
-    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, JoinOperator, Select, SelectFlavor,
-    SelectItem, SetExpr, TableFactor, WildcardAdditionalOptions,
+    Distinct, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, JoinOperator, Select,
+    SelectFlavor, SelectItem, SetExpr, TableFactor, WildcardAdditionalOptions,
 };
 
 /// Desugars the clauses of a select; `semi join` and `anti join` keep rows of the left.
 pub(super) fn desugar(body: &mut SetExpr) {
     let SetExpr::Select(select) = body else { return };
     having_of_values(select);
+    if let Some(Distinct::On(keys)) = &mut select.distinct {
+        // An order begins with the keys, each of them once.
+        let mut seen: Vec<Expr> = vec![];
+        keys.retain(|key| {
+            !seen.contains(key) && {
+                seen.push(key.clone());
+                true
+            }
+        });
+    }
     every_column(select);
     table_functions::name_series(select);
     grouping_sets::desugar(select);

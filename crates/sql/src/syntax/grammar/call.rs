@@ -10,9 +10,9 @@ use crate::functions::is_scalar;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
-    Array, CaseWhen, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
-    FunctionArgumentList, FunctionArguments, Interval, LambdaFunction, Spanned, TypedString, Visitor,
-    WindowType,
+    Array, CaseWhen, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArgumentClause, FunctionArgumentList, FunctionArguments, Interval, LambdaFunction, Spanned,
+    TypedString, Visitor, WindowType,
 };
 use std::ops::ControlFlow;
 
@@ -161,16 +161,55 @@ impl Visitor for Calls {
     }
 }
 
+/// Window functions that are no aggregates have each row once.
+const OF_EACH_ROW: [&str; 11] = [
+    "row_number",
+    "rank",
+    "dense_rank",
+    "percent_rank",
+    "cume_dist",
+    "ntile",
+    "lag",
+    "lead",
+    "first_value",
+    "last_value",
+    "nth_value",
+];
+
+/// Refuses `distinct` where it has nothing to compare, or nothing reads it.
+fn distinct(name: &str, list: &FunctionArgumentList, call: &Function) -> Checked {
+    let star = |arg: &FunctionArg| {
+        matches!(of(arg), FunctionArgExpr::Wildcard | FunctionArgExpr::QualifiedWildcard(_))
+    };
+    if list.duplicate_treatment != Some(DuplicateTreatment::Distinct) {
+        ControlFlow::Continue(())
+    } else if list.args.iter().any(star) {
+        refuse(
+            &format!(
+                "{name}(distinct *) is not there: write select count(*) from (select distinct * from …)"
+            ),
+            call,
+        )
+    } else if call.over.is_some() && OF_EACH_ROW.contains(&name) {
+        refuse(&format!("{name} over a window takes no distinct: leave it out"), call)
+    } else {
+        ControlFlow::Continue(())
+    }
+}
+
 /// What stands around a call of a function: of rows, only aggregates and window functions have it.
 fn around(call: &Function) -> Checked {
     let name = call.name.to_string().to_ascii_lowercase();
-    if !is_scalar(&name) {
-        return ControlFlow::Continue(());
-    }
     let list = match &call.args {
         FunctionArguments::List(list) => Some(list),
         _ => None,
     };
+    if let Some(list) = list {
+        distinct(&name, list, call)?;
+    }
+    if !is_scalar(&name) {
+        return ControlFlow::Continue(());
+    }
     let clause = |wanted: fn(&FunctionArgumentClause) -> bool| {
         list.is_some_and(|list| list.clauses.iter().any(wanted))
     };

@@ -6,8 +6,8 @@ use datafusion::sql::sqlparser::ast::{
     AlterTable, AlterTableOperation, CheckConstraint, ColumnDef, ColumnOption, ColumnOptionDef, CreateIndex,
     CreateView, Delete, ForeignKeyConstraint, IndexColumn, Insert, Merge, MergeAction, MergeClause,
     MergeInsertExpr, MergeUpdateExpr, NullsDistinctOption, ObjectType, PrimaryKeyConstraint,
-    ShowStatementOptions, Spanned, Statement, TableConstraint, Truncate, TruncateIdentityOption,
-    TruncateTableTarget, UniqueConstraint, Update, ViewColumnDef,
+    ShowStatementOptions, Spanned, Statement, TableConstraint, TransactionAccessMode, TransactionMode,
+    Truncate, TruncateIdentityOption, TruncateTableTarget, UniqueConstraint, Update, ViewColumnDef,
 };
 use std::ops::ControlFlow;
 
@@ -41,7 +41,7 @@ pub(super) fn check_statement(statement: &Statement) -> Checked {
             cascade,
             restrict: _,
             purge,
-            temporary: _,
+            temporary,
             table,
         } => {
             let others = *cascade && *object_type != ObjectType::Schema;
@@ -50,11 +50,12 @@ pub(super) fn check_statement(statement: &Statement) -> Checked {
                 "drop takes one thing away: drop what depends on it first, without cascade",
                 statement,
             )?;
+            absent(temporary, "a name is of one table: leave out temporary", statement)?;
             absent(purge, "leave out purge: what is dropped is gone", statement)?;
             absent(table, "an index has a name of its own: leave out on", statement)
         }
         Statement::StartTransaction {
-            modes: _,
+            modes,
             begin: _,
             transaction: _,
             modifier: _,
@@ -62,6 +63,8 @@ pub(super) fn check_statement(statement: &Statement) -> Checked {
             exception,
             has_end_keyword: _,
         } => {
+            let read_only = modes.contains(&TransactionMode::AccessMode(TransactionAccessMode::ReadOnly));
+            absent(&read_only, "a transaction may always write: leave out read only", statement)?;
             absent(statements, "write the statements of a transaction one by one", statement)?;
             absent(exception, "a transaction has no exceptions", statement)
         }

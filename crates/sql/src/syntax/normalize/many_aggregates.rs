@@ -1,10 +1,21 @@
 //! Selects with many aggregates or window functions. For each column of a projection right above their node,
 //! DataFusion's planner collects all results of the node anew (`columnize_expr`), which is quadratic. Above a
 //! filter it does not. So such a select gets `having true` or `qualify true`, which the optimizer removes.
+//!
+//! DataFusion's planner refuses a `qualify` without a window function of its own, even beside selected ones.
+//! So it gets one of these, in a condition that is always true.
+//!
+//! ```sql
+//! select x, row_number() over () from t qualify x > 2;
+//! -- select x, row_number() over () from t qualify x > 2 and (row_number() over () is null or true)
+//! ```
 
 use crate::functions::is_aggregate;
+use crate::syntax::ast::nested;
 use crate::syntax::walk::walk;
-use datafusion::sql::sqlparser::ast::{Expr, GroupByExpr, Query, Select, Value, Visitor};
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, Expr, GroupByExpr, Query, Select, Value, Visit, Visitor,
+};
 use std::ops::ControlFlow;
 
 /// Selects with at most this many columns are left as they are.
@@ -12,29 +23,60 @@ const MANY: usize = 64;
 
 /// Adds the filter to a select with many columns.
 pub(super) fn filter(select: &mut Select) {
-    if select.projection.len() <= MANY {
+    let many = select.projection.len() > MANY;
+    if !many && select.qualify.is_none() {
         return;
     }
+    let selected = calls(&select.projection);
+    if many && select.having.is_none() && (selected.aggregate || is_grouped(select)) {
+        select.having = Some(always());
+    }
+    if let Some(window) = selected.window
+        && calls(&select.qualify).window.is_none()
+    {
+        select.qualify = Some(with_window(select.qualify.take(), window));
+    }
+}
+
+/// Whether rows are grouped.
+fn is_grouped(select: &Select) -> bool {
+    !matches!(&select.group_by, GroupByExpr::Expressions(keys, _) if keys.is_empty())
+}
+
+/// A condition that is always true.
+fn always() -> Expr {
+    Expr::Value(Value::Boolean(true).into())
+}
+
+/// The condition, in which there is a window function now.
+fn with_window(condition: Option<Expr>, window: Expr) -> Expr {
+    let both = |left: Expr, op: BinaryOperator, right: Expr| {
+        let (left, right) = (Box::new(nested(left)), Box::new(nested(right)));
+        Expr::BinaryOp { left, op, right }
+    };
+    let reads_window = both(Expr::IsNull(Box::new(window)), BinaryOperator::Or, always());
+    match condition {
+        Some(condition) => both(condition, BinaryOperator::And, reads_window),
+        None => reads_window,
+    }
+}
+
+/// The calls in a part of a select.
+fn calls(part: &impl Visit) -> Calls {
     let mut calls = Calls::default();
-    for item in &select.projection {
-        // The visitor never breaks off.
-        let _: ControlFlow<()> = walk(item, &mut calls);
-    }
-    let grouped = !matches!(&select.group_by, GroupByExpr::Expressions(keys, _) if keys.is_empty());
-    let always = || Some(Expr::Value(Value::Boolean(true).into()));
-    if select.having.is_none() && (calls.aggregate || grouped) {
-        select.having = always();
-    }
-    if select.qualify.is_none() && calls.window {
-        select.qualify = always();
-    }
+    // The visitor never breaks off.
+    let _: ControlFlow<()> = walk(part, &mut calls);
+    calls
 }
 
 /// The kinds of calls in an expression, those in subqueries left out.
 #[derive(Default)]
 struct Calls {
+    /// Whether one is of an aggregate.
     aggregate: bool,
-    window: bool,
+    /// One of a window function.
+    window: Option<Expr>,
+    /// How many queries the walk is inside of.
     queries: usize,
 }
 
@@ -55,7 +97,9 @@ impl Visitor for Calls {
         if let Expr::Function(call) = expr
             && self.queries == 0
         {
-            self.window |= call.over.is_some();
+            if call.over.is_some() {
+                self.window.get_or_insert_with(|| expr.clone());
+            }
             self.aggregate |=
                 call.over.is_none() && is_aggregate(&call.name.to_string().to_ascii_lowercase());
         }

@@ -6,8 +6,10 @@
 
 mod asof;
 mod clauses;
+mod interval_numbers;
 mod lambdas;
 mod match_recognize;
+mod null_tests;
 mod options;
 mod table_changes;
 mod types;
@@ -26,7 +28,9 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer, Tok
 type Rewrite = fn(Vec<TokenWithSpan>) -> Vec<TokenWithSpan>;
 
 /// The rewrites, in the order in which they are applied.
-const REWRITES: [Rewrite; 8] = [
+const REWRITES: [Rewrite; 10] = [
+    null_tests::rewrite,
+    interval_numbers::rewrite,
     match_recognize::rewrite,
     table_changes::rewrite,
     clauses::rewrite,

@@ -28,11 +28,14 @@ pub(super) fn rewrite(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
             return [&with_span(insert, first.span), &tokens[1..]].concat();
         }
         // All of them do nothing here.
-        [first, ..] if ["checkpoint", "vacuum", "reindex"].iter().any(|word| is_word(&first.token, word)) => {
+        [first] if ["checkpoint", "reindex", "analyze"].iter().any(|word| is_word(&first.token, word)) => {
             return with_span([Token::make_keyword("vacuum")], first.span);
         }
-        [first] if is_word(&first.token, "analyze") => {
-            return with_span([Token::make_keyword("vacuum")], first.span);
+        [first, second] if is_word(&first.token, "vacuum") && is_word(&second.token, "analyze") => {
+            return vec![first.clone()];
+        }
+        [first, second, ..] if is_word(&first.token, "vacuum") && is_word(&second.token, "analyze") => {
+            return tokens[1..].to_vec();
         }
         _ => {}
     }
