@@ -6,10 +6,7 @@
 //! Invariant: no value is changed to fit a column. A cast that would lose one is an `InvalidError`.
 
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
-use arrow::compute::kernels::cmp::distinct;
-use arrow::compute::{CastOptions, cast_with_options};
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use arrow::util::display::array_value_to_string;
+use arrow::datatypes::{Field, Schema, SchemaRef};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyList, PyTuple};
 use pyo3_arrow::input::AnyRecordBatch;
@@ -226,7 +223,7 @@ pub fn conform(batch: &RecordBatch, schema: &SchemaRef) -> PyResult<RecordBatch>
         let Some(column) = batch.column_by_name(field.name()) else {
             return Err(raise(unknown_column(field.name(), &known)));
         };
-        columns.push(cast_exactly(field.name(), column, field.data_type())?);
+        columns.push(values::cast_exactly(field.name(), column, field.data_type())?);
     }
     if let Some(extra) = known.iter().find(|name| schema.field_with_name(name).is_err()) {
         let known: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
@@ -241,35 +238,11 @@ fn unknown_name(extra: &str, known: &[&str]) -> PyErr {
     invalid(format!("column \"{extra}\" is none of the source's: {}", known.join(", ")))
 }
 
-/// Casts a column to a type that has all of its values. Floats may be rounded to a narrower float type.
-fn cast_exactly(name: &str, column: &ArrayRef, to: &DataType) -> PyResult<ArrayRef> {
-    let wrong = |error: &dyn std::fmt::Display| {
-        invalid(format!("column \"{name}\": not a {}: {error}", types::name(to)))
-    };
-    let options = CastOptions { safe: false, ..Default::default() };
-    let cast = |column: &ArrayRef, to| cast_with_options(column, to, &options).map_err(|error| wrong(&error));
-    let converted = cast(column, to)?;
-    let from = column.data_type();
-    let is_comparable =
-        |kind: &DataType| kind.is_numeric() || kind.is_temporal() || *kind == DataType::Boolean;
-    if from == to || !is_comparable(from) || !is_comparable(to) || (from.is_floating() && to.is_floating()) {
-        return Ok(converted);
-    }
-    let lost = distinct(&cast(&converted, from)?, column).or_raise()?;
-    match lost.values().set_indices().next() {
-        None => Ok(converted),
-        Some(row) => {
-            let value = array_value_to_string(column, row).or_raise()?;
-            Err(wrong(&format!("{value} would be another value")))
-        }
-    }
-}
-
 /// Checks that every value of a row has a column.
 fn check_names(row: &Bound<'_, PyAny>, known: &[&str]) -> PyResult<()> {
     if let Ok(row) = row.cast::<PyDict>() {
         for key in row.keys() {
-            let key: String = key.str()?.extract()?;
+            let key = values::key(&key)?;
             if !known.contains(&key.as_str()) {
                 return Err(unknown_name(&key, known));
             }

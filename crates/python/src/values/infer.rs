@@ -7,7 +7,7 @@ use arrow::datatypes::{DataType, Field, TimeUnit};
 use pyo3::prelude::*;
 use pyo3::types::*;
 
-use super::objects::{of_library, show};
+use super::objects::{key, nanoseconds, of_library, show};
 use crate::error::invalid;
 use crate::types;
 
@@ -63,6 +63,7 @@ fn type_of(name: &str, object: &Bound<'_, PyAny>, depth: usize) -> PyResult<Data
     } else if object.is_instance_of::<PyBytes>() {
         DataType::Binary
     } else if object.is_instance_of::<PyDateTime>() {
+        refuse_nanoseconds(name, object)?;
         let zone = if object.getattr("tzinfo")?.is_none() { None } else { Some("UTC".into()) };
         DataType::Timestamp(TimeUnit::Microsecond, zone)
     } else if object.is_instance_of::<PyDate>() {
@@ -70,6 +71,7 @@ fn type_of(name: &str, object: &Bound<'_, PyAny>, depth: usize) -> PyResult<Data
     } else if object.is_instance_of::<PyTime>() {
         DataType::Time64(TimeUnit::Microsecond)
     } else if object.is_instance_of::<PyDelta>() {
+        refuse_nanoseconds(name, object)?;
         DataType::Duration(TimeUnit::Microsecond)
     } else if let Ok(items) = object.cast::<PyDict>() {
         struct_type(name, items, depth + 1)?
@@ -90,8 +92,8 @@ fn is_missing_time(object: &Bound<'_, PyAny>) -> PyResult<bool> {
 
 /// The type of a dict.
 fn struct_type(name: &str, items: &Bound<'_, PyDict>, depth: usize) -> PyResult<DataType> {
-    let fields = items.iter().map(|(key, value)| {
-        let key: String = key.extract()?;
+    let fields = items.iter().map(|(field, value)| {
+        let key = key(&field)?;
         let data_type = type_of(&format!("{name}.{key}"), &value, depth)?;
         Ok(Field::new(key, data_type, true))
     });
@@ -105,11 +107,7 @@ fn library_type(name: &str, object: &Bound<'_, PyAny>, depth: usize) -> PyResult
         return type_of(name, &converted, depth);
     }
     if matches!(class.as_str(), "datetime64" | "timedelta64") {
-        return Err(invalid(format!(
-            "column \"{name}\": {} has parts of a microsecond, or is out of reach of Python's dates; give the column as \
-             an Arrow or polars table",
-            show(object)
-        )));
+        return Err(too_fine(name, object));
     }
     if class == "Decimal" {
         let exponent: i64 = object.call_method0("as_tuple")?.getattr("exponent")?.extract().unwrap_or(0);
@@ -123,6 +121,23 @@ fn library_type(name: &str, object: &Bound<'_, PyAny>, depth: usize) -> PyResult
     Err(invalid(format!(
         "column \"{name}\": a {class} is no value for a column; use a Python number, string, date, …"
     )))
+}
+
+/// Refuses a timestamp or duration of pandas with parts of a microsecond, which the type that it gets lacks.
+fn refuse_nanoseconds(name: &str, object: &Bound<'_, PyAny>) -> PyResult<()> {
+    match nanoseconds(object) {
+        0 => Ok(()),
+        _ => Err(too_fine(name, object)),
+    }
+}
+
+/// The error for an instant or a duration that has no type of its own.
+fn too_fine(name: &str, object: &Bound<'_, PyAny>) -> PyErr {
+    invalid(format!(
+        "column \"{name}\": {} has parts of a microsecond, or is out of reach of Python's dates; give the column \
+         a type in the schema, e.g. \"timestamp[ns]\", or give it as an Arrow or polars table",
+        show(object)
+    ))
 }
 
 /// The smallest type that holds the values of both, if there is one.
