@@ -7,8 +7,10 @@
 
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
 use arrow::datatypes::{Field, Schema, SchemaRef};
+use arrow::ipc::reader::StreamReader;
+use arrow::ipc::writer::StreamWriter;
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyDict, PyList, PyTuple};
+use pyo3::types::{PyBytes, PyCapsule, PyDict, PyList, PyTuple, PyType};
 use pyo3_arrow::input::AnyRecordBatch;
 use pyo3_arrow::{PySchema, PyTable};
 use std::sync::Arc;
@@ -18,12 +20,37 @@ use crate::error::{OrRaise, invalid, raise};
 use crate::rows::{Columns, Row};
 use crate::{types, values};
 
+/// How a schema or a table is unpickled: its class, and its bytes.
+type Pickled<'py> = (Bound<'py, PyType>, (Bound<'py, PyBytes>,));
+
+/// Rows as a stream of Arrow's IPC format.
+fn ipc(schema: &SchemaRef, batches: &[RecordBatch]) -> PyResult<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let mut writer = StreamWriter::try_new(&mut bytes, schema).or_raise()?;
+    batches.iter().try_for_each(|batch| writer.write(batch)).or_raise()?;
+    writer.finish().or_raise()?;
+    drop(writer);
+    Ok(bytes)
+}
+
 /// A schema: the names and types of columns.
 #[pyclass(frozen, module = "whimbrel._whimbrel", name = "Schema")]
 pub struct NativeSchema(pub SchemaRef);
 
 #[pymethods]
 impl NativeSchema {
+    /// The schema of a stream of Arrow's IPC format, as pickles have it.
+    #[new]
+    fn of_ipc(ipc: &[u8]) -> PyResult<NativeSchema> {
+        Ok(NativeSchema(NativeTable::of_ipc(ipc)?.schema))
+    }
+
+    /// A schema is pickled as a stream without rows.
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Pickled<'py>> {
+        let ipc = ipc(&slf.get().0, &[])?;
+        Ok((slf.get_type(), (PyBytes::new(slf.py(), &ipc),)))
+    }
+
     /// A schema of these names and types.
     #[staticmethod]
     fn of(fields: Vec<(String, Bound<'_, PyAny>)>) -> PyResult<NativeSchema> {
@@ -69,6 +96,22 @@ pub struct NativeTable {
 
 #[pymethods]
 impl NativeTable {
+    /// The table of a stream of Arrow's IPC format, as pickles have it.
+    #[new]
+    fn of_ipc(ipc: &[u8]) -> PyResult<NativeTable> {
+        let reader = StreamReader::try_new(ipc, None).or_raise()?;
+        let schema = reader.schema();
+        let batches = reader.collect::<Result<Vec<_>, _>>().or_raise()?;
+        Ok(NativeTable { schema, batches })
+    }
+
+    /// A table is pickled with its rows.
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Pickled<'py>> {
+        let table = slf.get();
+        let ipc = ipc(&table.schema, &table.batches)?;
+        Ok((slf.get_type(), (PyBytes::new(slf.py(), &ipc),)))
+    }
+
     /// A table of any object with `__arrow_c_stream__` or `__arrow_c_array__`.
     ///
     /// # Errors
