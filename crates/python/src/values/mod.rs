@@ -2,9 +2,9 @@
 //!
 //! For every type that has a name in `types`, reading back what was written gives an equal object.
 //!
-//! Layers, lowest first: `objects`, those of Python's libraries; `exact`, casts that change no value; `infer`,
-//! the type of a column of objects;
-//! `read`, a cell of a column as an object; `write`, a column of objects; `literal`, a literal of one object.
+//! Layers, lowest first: `objects`, those of Python's libraries; `exact`, casts that change no value;
+//! `infer`, the type of a column of objects; `read`, a cell of a column as an object; `write`, a column of
+//! objects; `literal`, a literal of one object.
 
 mod exact;
 mod infer;
