@@ -598,8 +598,8 @@ class Actions(PlanBuilder):
             stop_when_idle,
             to,
             format,
-            callback,
-            None if sink is None else SinkAdapter(sink),
+            None if callback is None else callback_of(query, callback),
+            None if sink is None else SinkAdapter(sink, lambda function: callback_of(query, function)),
             on_late,
         )
         shutdown.remember_job(job)

@@ -9,7 +9,7 @@ so that it can say what it has.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from typing import Any, Protocol, runtime_checkable
 
@@ -155,20 +155,22 @@ def sink_at(url: str) -> JobSink | None:
 class SinkAdapter:
     """A sink as the engine drives it: with tables and schemas of its own."""
 
-    def __init__(self, sink: JobSink) -> None:
-        self._sink = sink
+    def __init__(self, sink: JobSink, called: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+        self._open = called(sink.open)
+        self._write = called(sink.write)
+        self._commit = called(sink.commit)
 
     def open(self, job: str, generation: int, schema: native.Schema) -> int | None:
         """Take the sink over."""
-        return self._sink.open(job, generation, Schema(schema))
+        return self._open(job, generation, Schema(schema))
 
     def write(self, rows: native.Table) -> None:
         """Take rows."""
-        self._sink.write(Table(rows))
+        self._write(Table(rows))
 
     def commit(self, epoch: int) -> None:
         """Commit what was written."""
-        self._sink.commit(epoch)
+        self._commit(epoch)
 
 
 class ShardAdapter:

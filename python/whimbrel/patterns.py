@@ -42,11 +42,14 @@ class Pattern:
         >>> import whimbrel as wb
         >>> pair = wb.event(lambda e: e.what == "ad").then(wb.event(lambda e: e.what == "buy"))
         """
-        return _Concat((self, *following))
+        # One list of parts, so that a pattern is not as deep as it is long.
+        before = self.parts if isinstance(self, _Concat) else (self,)
+        return _Concat((*before, *following))
 
     def __or__(self, other: Pattern) -> Pattern:
         """Match this pattern or another one."""
-        return _Or((self, other))
+        before = self.parts if isinstance(self, _Or) else (self,)
+        return _Or((*before, other))
 
     def star(self) -> Pattern:
         """
@@ -106,6 +109,10 @@ class Pattern:
 
     def _resolve(self, resolver: _Resolver) -> native.Pattern:
         raise NotImplementedError
+
+
+# Every walk over a pattern is recursive.
+_MAX_DEPTH = 100
 
 
 @dataclass(frozen=True)
@@ -344,4 +351,22 @@ def resolve(
             raise InvalidError(
                 f'the type of {name} in the register is not known; give wb.lit(None, "string")'
             )
+    if _depth(pattern) > _MAX_DEPTH:
+        raise InvalidError(f"patterns are more than {_MAX_DEPTH} deep inside one another; write it flatter")
     return pattern._resolve(_Resolver(plan, fields)), fields
+
+
+def _depth(pattern: Pattern) -> int:
+    """Count how many patterns are inside one another at most."""
+    deepest, waiting = 0, [(pattern, 1)]
+    while waiting:
+        outer, depth = waiting.pop()
+        deepest = max(deepest, depth)
+        match outer:
+            case _Concat(parts) | _Or(parts):
+                waiting += [(part, depth + 1) for part in parts if isinstance(part, Pattern)]
+            case _Repeat(of):
+                waiting.append((of, depth + 1))
+            case _:
+                pass
+    return deepest

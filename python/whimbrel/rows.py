@@ -28,6 +28,9 @@ def _names(rows: list[Any]) -> list[str]:
         if isinstance(row, tuple | list) and not hasattr(row, "_fields"):
             raise InvalidError('tuples have no names; give them with schema=["time", "item"]')
         names.update(dict.fromkeys(_keys(row)))
+    for name in names:
+        if not isinstance(name, str):
+            raise InvalidError(f"a column has a text as its name, not {name!r:.60}; give the keys as text")
     return list(names)
 
 

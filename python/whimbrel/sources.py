@@ -377,6 +377,12 @@ def from_pandas(
     if not hasattr(frame, "index") or not hasattr(frame, "reset_index"):
         raise InvalidError(f"a {type(frame).__name__} is no pandas data frame")
     named = any(name is not None for name in frame.index.names)
+    doubled = [name for name in frame.index.names if name is not None and name in frame.columns]
+    if doubled:
+        raise InvalidError(
+            f'"{doubled[0]}" is the name of a column and of the index; rename one, or leave the index out '
+            "with frame.reset_index(drop=True)"
+        )
     frame = frame.reset_index(drop=not named)
     try:
         table = table_of_arrow(frame)

@@ -76,7 +76,10 @@ def sql(
     >>> wb.sql(dear, parameters={"price": 2}, clicks=clicks).to_rows()
     [Row(item='a')]
     """
+    _check_text(text)
     values = _values(parameters)
+    if on is not None and not isinstance(on, RemoteRuntime):
+        raise InvalidError(f"on= is a cluster or functions, not {on!r:.60}")
     remote = on or current_remote()
     *preceding, query = native.statements(text) or [""]
     own_shards = remote.cores if shards is None and remote is not None else shards
@@ -102,11 +105,29 @@ def sql(
     return planned(remote.cores) if preceding else remote._choose_shards(planned)
 
 
+def _check_text(text: str) -> None:
+    """Refuse what is no text, or has no form in UTF-8."""
+    if not isinstance(text, str):
+        raise InvalidError(f"a statement of SQL is a text, not {text!r:.60}")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidError(
+            f"the statement has half of a surrogate pair, which is no character, at {error.start + 1}"
+        ) from None
+
+
 def _values(parameters: Sequence[Any] | Mapping[str, Any] | None) -> native.Parameters | None:
     """Make the values of the placeholders."""
     if parameters is None:
         return None
     if isinstance(parameters, Mapping):
+        for name in parameters:
+            if not isinstance(name, str):
+                raise InvalidError(
+                    f"a parameter has a text as its name, not {name!r:.60}; give a list of values for $1, $2 "
+                    "or ?"
+                )
         return native.Parameters([], list(parameters.items()))
     if isinstance(parameters, str | bytes) or not isinstance(parameters, Sequence):
         raise InvalidError(

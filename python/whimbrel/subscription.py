@@ -165,7 +165,11 @@ class Job(Subscription):
         self._durable = job
 
     def stop(self) -> None:
-        """Stop the job and wait until it has; the call that began it goes on with it."""
+        """
+        Stop the job and wait until it has; the call that began it goes on with it.
+
+        In the callback of the job it does not wait: the other rows of the result still come.
+        """
         super().stop()
         if self._query not in _calls.queries:
             # An error was or will be raised by wait().
@@ -199,13 +203,13 @@ class Job(Subscription):
         return self._durable.epochs()[1]
 
 
-def callback_of(query: object, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def callback_of(query: object, function: Callable[..., Any]) -> Callable[..., Any]:
     """Make the callback of a query: while it runs, the thread is marked as being inside of the query."""
 
-    def call(argument: Any) -> Any:
+    def call(*arguments: Any) -> Any:
         _calls.queries.append(query)
         try:
-            return function(argument)
+            return function(*arguments)
         finally:
             _calls.queries.pop()
 

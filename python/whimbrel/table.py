@@ -118,10 +118,16 @@ class Table:
         >>> wb.from_rows([{"item": "a"}, {"item": "b"}]).collect().head(1).to_dict()
         {'item': ['a']}
         """
-        return Table(self._native.slice(0, n))
+        if not isinstance(n, int) or n < 0:
+            raise InvalidError(f"{n!r:.60} is no count: a whole number that is not negative is wanted")
+        return Table(self._native.slice(0, min(n, len(self))))
 
     def to_rows(self) -> list[native.Row]:
-        """List the rows as objects: ``row.item``, ``row["item"]``, ``dict(row)``."""
+        """
+        List the rows as objects: ``row.item``, ``row["item"]``, ``dict(row)``.
+
+        Instants and durations are Python's, in microseconds: finer parts are cut off. `to_arrow` keeps them.
+        """
         return self._native.rows()
 
     def to_dict(self) -> dict[str, list[Any]]:
@@ -138,6 +144,11 @@ class Table:
             if dtype == "interval":
                 raise InvalidError(
                     f'column "{name}" is interval, for which polars has no type; cast it to string'
+                )
+            if "decimal256" in dtype:
+                raise InvalidError(
+                    f'column "{name}" is {dtype}, and decimals of polars have at most 38 digits; cast it to '
+                    "decimal[38, 0], float64 or string"
                 )
         return _import("polars").DataFrame(self)
 

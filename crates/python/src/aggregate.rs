@@ -22,7 +22,7 @@ use whimbrel_temporal::operators::{Accumulator, Rows, UserAggregate, same};
 use whimbrel_temporal::{Column, Time};
 
 use crate::error::PythonError;
-use crate::shutdown::attach;
+use crate::shutdown::attach_to_compute;
 use crate::{types, values};
 
 /// A Python aggregate, for plans.
@@ -217,7 +217,7 @@ impl PythonStates {
         if self.failure.get_mut().unwrap_or_else(PoisonError::into_inner).is_some() {
             return;
         }
-        if let Err(error) = attach(|py| call(self, py)).flatten() {
+        if let Err(error) = attach_to_compute(|py| call(self, py)).flatten() {
             *self.failure.get_mut().unwrap_or_else(PoisonError::into_inner) = Some(error);
         }
     }
@@ -402,7 +402,7 @@ impl Accumulator for PythonStates {
         let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
         let results = match failure.is_some() {
             true => Ok(new_null_array(returns, states.len())),
-            false => attach(|py| {
+            false => attach_to_compute(|py| {
                 let objects: Vec<_> = states
                     .iter()
                     .map(|&s| self.state_result(&self.states[s as usize], py))
@@ -429,7 +429,7 @@ impl Accumulator for PythonStates {
         self
     }
     fn save(&self) -> Result<Vec<u8>> {
-        attach(|py| pickle_states(self, py))?.map_err(|error| {
+        attach_to_compute(|py| pickle_states(self, py))?.map_err(|error| {
             PythonError::wrap(
                 format!("a state of the aggregate {} cannot be pickled", self.functions.name),
                 error,
@@ -437,7 +437,7 @@ impl Accumulator for PythonStates {
         })
     }
     fn restore(&mut self, bytes: &[u8]) -> Result<()> {
-        attach(|py| unpickle_states(self, bytes, py))?.map_err(|error| {
+        attach_to_compute(|py| unpickle_states(self, bytes, py))?.map_err(|error| {
             PythonError::wrap(
                 format!("a saved state of the aggregate {} cannot be read", self.functions.name),
                 error,

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use crate::error::{OrRaise, PythonError};
 use crate::expr::{NativeExpr, exprs};
 use crate::rows::{Columns, Row};
-use crate::shutdown::{self, attach};
+use crate::shutdown::{self, attach_to_compute};
 use crate::{types, values};
 
 /// How the function is called.
@@ -165,7 +165,7 @@ impl ScalarUDFImpl for BlackBox {
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let rows = args.number_rows;
         let arrays = args.args.into_iter().map(|a| a.into_array(rows)).collect::<Result<Vec<ArrayRef>>>()?;
-        let called = attach(|py| self.call(py, arrays, rows))?;
+        let called = attach_to_compute(|py| self.call(py, arrays, rows))?;
         Ok(ColumnarValue::Array(
             called.map_err(|error| PythonError::wrap(format!("{} failed", self.label), error))?,
         ))

@@ -24,6 +24,7 @@ use crate::pattern::{self, NativePattern, Register};
 use crate::plan::NativePlan;
 use crate::program::NativeProgram;
 use crate::references::PythonReferences;
+use crate::shutdown::detach;
 use crate::table::NativeSchema;
 use crate::types;
 
@@ -207,7 +208,7 @@ impl NativePlan {
     /// The plan as bytes, which any process reads; functions of Python are pickled or refused.
     #[pyo3(signature = (pickle = false))]
     fn to_bytes<'py>(&self, py: Python<'py>, pickle: bool) -> PyResult<Bound<'py, PyBytes>> {
-        let bytes = py.detach(|| self.stream.to_bytes(&PythonReferences::shared(pickle))).or_raise()?;
+        let bytes = detach(py, || self.stream.to_bytes(&PythonReferences::shared(pickle))).or_raise()?;
         Ok(PyBytes::new(py, &bytes))
     }
 
@@ -221,7 +222,7 @@ impl NativePlan {
     #[staticmethod]
     #[pyo3(signature = (bytes, pickle = false))]
     fn from_bytes(py: Python<'_>, bytes: &[u8], pickle: bool) -> PyResult<NativePlan> {
-        NativePlan::wrap(py.detach(|| Stream::from_bytes(bytes, &PythonReferences::shared(pickle))))
+        NativePlan::wrap(detach(py, || Stream::from_bytes(bytes, &PythonReferences::shared(pickle))))
     }
 
     /// The plan as a program that builds it.

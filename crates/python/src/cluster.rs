@@ -16,6 +16,7 @@ use whimbrel_sharded::runtime::RemoteRuntime;
 use crate::arguments::Length;
 use crate::error::{OrRaise, invalid, raise};
 use crate::plan::NativePlan;
+use crate::shutdown::detach;
 
 /// How often signals are handled while a job is waited for.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -42,7 +43,7 @@ impl NativeCluster {
     /// The cluster at an address.
     #[new]
     fn new(py: Python<'_>, address: &str) -> PyResult<NativeCluster> {
-        Ok(NativeCluster { cluster: py.detach(|| connect(address)).or_raise()? })
+        Ok(NativeCluster { cluster: detach(py, || connect(address)).or_raise()? })
     }
 
     /// The same cluster, with another schedule for queries.
@@ -58,7 +59,7 @@ impl NativeCluster {
 
     /// The workers that are alive.
     fn workers(&self, py: Python<'_>) -> PyResult<Vec<WorkerTuple>> {
-        let live = py.detach(|| self.cluster.workers()).or_raise()?;
+        let live = detach(py, || self.cluster.workers()).or_raise()?;
         let worker = |LiveWorker { name, record, membership, .. }: LiveWorker| {
             let (cluster, is_draining) = (membership.cluster, membership.is_draining);
             (name, record.address, record.process, record.threads, cluster, is_draining)
@@ -68,88 +69,88 @@ impl NativeCluster {
 
     /// How many channels of a query run at the same time.
     fn cores(&self, py: Python<'_>) -> usize {
-        py.detach(|| self.cluster.cores())
+        detach(py, || self.cluster.cores())
     }
 
     /// The names of the jobs that are there.
     fn jobs(&self, py: Python<'_>) -> PyResult<Vec<String>> {
-        let jobs = py.detach(|| self.cluster.jobs()).or_raise()?;
+        let jobs = detach(py, || self.cluster.jobs()).or_raise()?;
         Ok(jobs.into_iter().map(|(name, _)| name).collect())
     }
 
     /// A job that is there.
     fn job(&self, py: Python<'_>, name: &str) -> PyResult<NativeClusterJob> {
-        Ok(NativeClusterJob { job: Arc::new(py.detach(|| self.cluster.job(name)).or_raise()?) })
+        Ok(NativeClusterJob { job: Arc::new(detach(py, || self.cluster.job(name)).or_raise()?) })
     }
 
     /// Submits a plan, whose result is kept for so long.
     fn submit(&self, py: Python<'_>, plan: &NativePlan, keep: Length) -> PyResult<NativeClusterJob> {
         let lifetime = Lifetime::Seconds(wall_duration(&keep.0, "keep").or_raise()?.as_secs());
         let submit = || self.cluster.submit(&plan.stream, &Options::default(), lifetime);
-        Ok(NativeClusterJob { job: Arc::new(py.detach(submit).or_raise()?) })
+        Ok(NativeClusterJob { job: Arc::new(detach(py, submit).or_raise()?) })
     }
 
     /// The names of the live jobs that are there.
     fn live_jobs(&self, py: Python<'_>) -> PyResult<Vec<String>> {
-        let jobs = py.detach(|| self.cluster.live_jobs()).or_raise()?;
+        let jobs = detach(py, || self.cluster.live_jobs()).or_raise()?;
         Ok(jobs.into_iter().map(|(name, _)| name).collect())
     }
 
     /// Creates a virtual cluster.
     fn create_cluster(&self, py: Python<'_>, name: &str, workers: usize) -> PyResult<NativeCluster> {
-        Ok(NativeCluster::of(py.detach(|| self.cluster.create_cluster(name, workers)).or_raise()?))
+        Ok(NativeCluster::of(detach(py, || self.cluster.create_cluster(name, workers)).or_raise()?))
     }
 
     /// A virtual cluster that is there.
     fn cluster(&self, py: Python<'_>, name: &str) -> PyResult<NativeCluster> {
-        Ok(NativeCluster::of(py.detach(|| self.cluster.cluster(name)).or_raise()?))
+        Ok(NativeCluster::of(detach(py, || self.cluster.cluster(name)).or_raise()?))
     }
 
     /// The names of the virtual clusters.
     fn clusters(&self, py: Python<'_>) -> PyResult<Vec<String>> {
-        py.detach(|| self.cluster.clusters()).or_raise()
+        detach(py, || self.cluster.clusters()).or_raise()
     }
 
     /// Ends the virtual cluster.
     fn tear_down(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| self.cluster.tear_down()).or_raise()
+        detach(py, || self.cluster.tear_down()).or_raise()
     }
 
     /// Gives the virtual cluster more workers.
     fn add_workers(&self, py: Python<'_>, workers: usize) -> PyResult<()> {
-        py.detach(|| self.cluster.add_workers(workers)).or_raise()
+        detach(py, || self.cluster.add_workers(workers)).or_raise()
     }
 
     /// Gives a worker no more channels.
     fn drain(&self, py: Python<'_>, worker: &str) -> PyResult<()> {
-        py.detach(|| self.cluster.drain(worker)).or_raise()
+        detach(py, || self.cluster.drain(worker)).or_raise()
     }
 
     /// Gives a name to a plan.
     fn create_dataset(&self, py: Python<'_>, name: &str, plan: &NativePlan) -> PyResult<()> {
-        py.detach(|| self.cluster.create_dataset(name, &plan.stream)).or_raise()
+        detach(py, || self.cluster.create_dataset(name, &plan.stream)).or_raise()
     }
 
     /// Runs a plan, and keeps its result in the memory of the workers.
     fn store_dataset(&self, py: Python<'_>, name: &str, plan: &NativePlan) -> PyResult<NativePlan> {
         let store = || self.cluster.store_dataset(name, &plan.stream, &Options::default());
-        Ok(NativePlan { stream: py.detach(store).or_raise()? })
+        Ok(NativePlan { stream: detach(py, store).or_raise()? })
     }
 
     /// The names of the datasets, and whether their rows are in the memory of the workers.
     fn datasets(&self, py: Python<'_>) -> PyResult<Vec<(String, bool)>> {
-        let datasets = py.detach(|| self.cluster.datasets()).or_raise()?;
+        let datasets = detach(py, || self.cluster.datasets()).or_raise()?;
         Ok(datasets.into_iter().map(|(name, record)| (name, record.job.is_some())).collect())
     }
 
     /// A plan that reads a dataset.
     fn dataset(&self, py: Python<'_>, name: &str) -> PyResult<NativePlan> {
-        Ok(NativePlan { stream: py.detach(|| self.cluster.dataset(name)).or_raise()? })
+        Ok(NativePlan { stream: detach(py, || self.cluster.dataset(name)).or_raise()? })
     }
 
     /// Removes a dataset.
     fn remove_dataset(&self, py: Python<'_>, name: &str) -> PyResult<()> {
-        py.detach(|| self.cluster.remove_dataset(name)).or_raise()
+        detach(py, || self.cluster.remove_dataset(name)).or_raise()
     }
 }
 
@@ -173,7 +174,7 @@ pub fn wait_until(
     loop {
         let poll = Instant::now() + POLL_INTERVAL;
         let next = until.map_or(poll, |until| until.min(poll));
-        let has_ended = py.detach(|| wait(next)).or_raise()?;
+        let has_ended = detach(py, || wait(next)).or_raise()?;
         py.check_signals()?;
         if has_ended || until.is_some_and(|until| Instant::now() >= until) {
             return Ok(has_ended);
@@ -194,12 +195,12 @@ impl NativeClusterJob {
 
     /// The plan of the query.
     fn plan(&self, py: Python<'_>) -> PyResult<NativePlan> {
-        Ok(NativePlan { stream: py.detach(|| self.job.stream()).or_raise()? })
+        Ok(NativePlan { stream: detach(py, || self.job.stream()).or_raise()? })
     }
 
     /// What has become of it, and why it has failed if it has.
     fn status<'py>(&self, py: Python<'py>) -> PyResult<(&'static str, Option<Bound<'py, PyAny>>)> {
-        Ok(match py.detach(|| self.job.status()).or_raise()? {
+        Ok(match detach(py, || self.job.status()).or_raise()? {
             JobStatus::Running => ("running", None),
             JobStatus::Ended => ("ended", None),
             JobStatus::Failed(error) => {
@@ -215,7 +216,7 @@ impl NativeClusterJob {
 
     /// How far each stage is: how many channels it has, how many have ended, how many rows they took.
     fn progress(&self, py: Python<'_>) -> PyResult<Vec<(usize, usize, u64)>> {
-        let stages = py.detach(|| self.job.progress()).or_raise()?;
+        let stages = detach(py, || self.job.progress()).or_raise()?;
         Ok(stages.into_iter().map(|stage| (stage.channels, stage.ended, stage.rows)).collect())
     }
 
@@ -231,7 +232,7 @@ impl NativeClusterJob {
             moved_bytes,
             spilled_bytes,
             late_rows,
-        } = py.detach(|| self.job.statistics()).or_raise()?;
+        } = detach(py, || self.job.statistics()).or_raise()?;
         let dict = PyDict::new(py);
         for (name, value) in [
             ("rows", rows),
@@ -251,7 +252,7 @@ impl NativeClusterJob {
 
     /// Where and when its channels ran.
     fn timeline(&self, py: Python<'_>) -> PyResult<Vec<RunTuple>> {
-        let runs = py.detach(|| self.job.timeline()).or_raise()?;
+        let runs = detach(py, || self.job.timeline()).or_raise()?;
         let run = |run: whimbrel_cluster::RunTime| {
             let record = run.record;
             let (stage, channel) = (run.id.stage, run.id.channel);
@@ -263,7 +264,7 @@ impl NativeClusterJob {
 
     /// Stops the job, and removes it with its result.
     fn cancel(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| self.job.cancel()).or_raise()
+        detach(py, || self.job.cancel()).or_raise()
     }
 }
 
@@ -291,7 +292,7 @@ impl NativeWorker {
             return Err(invalid(format!("a worker listens on an address and a port, not on \"{listen}\"")));
         };
         let settings = WorkerSettings { listen, host, threads, folder, ..WorkerSettings::default() };
-        let worker = py.detach(|| start_worker(cluster, &settings)).or_raise()?;
+        let worker = detach(py, || start_worker(cluster, &settings)).or_raise()?;
         Ok(NativeWorker { address: worker.address().to_string(), worker: Mutex::new(Some(worker)) })
     }
 
@@ -303,6 +304,6 @@ impl NativeWorker {
     /// Stops it; what it ran is given to others.
     fn stop(&self, py: Python<'_>) {
         let worker = self.worker.lock().unwrap_or_else(PoisonError::into_inner).take();
-        py.detach(|| drop(worker));
+        detach(py, || drop(worker));
     }
 }

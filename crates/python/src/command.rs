@@ -1,5 +1,6 @@
 //! The command `whimbrel`, as the package brings it. This is the only use of the crate `cli`.
 
+use crate::shutdown::detach;
 use pyo3::prelude::*;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -9,5 +10,5 @@ use std::path::PathBuf;
 #[pyfunction]
 #[pyo3(signature = (arguments, python))]
 pub fn command(py: Python<'_>, arguments: Vec<OsString>, python: Option<PathBuf>) -> u8 {
-    py.detach(|| whimbrel_cli::run(arguments, python))
+    detach(py, || whimbrel_cli::run(arguments, python))
 }

@@ -14,7 +14,7 @@ use crate::connectors::PythonSink;
 use crate::error::OrRaise;
 use crate::plan::NativePlan;
 use crate::run::NativeOptions;
-use crate::shutdown::{self, attach};
+use crate::shutdown::{self, attach, detach};
 use crate::subscribe::{callback_failed, table, wait_in_background, with_late_rows};
 
 /// A job that survives its process.
@@ -126,6 +126,6 @@ pub fn start_durable(
         (None, None) => Destination::Place(to.unwrap_or_default(), format),
     };
     let job = JobOptions { checkpoint, every, stop_when_idle };
-    let started = py.detach(|| start_job(&plan.stream, &options, &job, destination));
+    let started = detach(py, || start_job(&plan.stream, &options, &job, destination));
     Ok(NativeDurableJob { job: started.or_raise()?, process: std::process::id() })
 }

@@ -16,6 +16,7 @@ use whimbrel_sharded::Options;
 use crate::arguments::{Count, Length};
 use crate::error::{OrRaise, invalid};
 use crate::plan::NativePlan;
+use crate::shutdown::detach;
 
 /// A function service on this machine.
 #[pyclass(frozen, module = "whimbrel._whimbrel", name = "FunctionService")]
@@ -48,7 +49,7 @@ impl NativeFunctionService {
             timeout,
             listen,
         };
-        let service = py.detach(|| FunctionService::start(options)).or_raise()?;
+        let service = detach(py, || FunctionService::start(options)).or_raise()?;
         Ok(NativeFunctionService { address: service.address(), service: Mutex::new(Some(service)) })
     }
 
@@ -66,7 +67,7 @@ impl NativeFunctionService {
     /// Ends it, and its functions.
     fn stop(&self, py: Python<'_>) {
         let service = self.service.lock().unwrap_or_else(PoisonError::into_inner).take();
-        py.detach(|| drop(service));
+        detach(py, || drop(service));
     }
 }
 
@@ -131,7 +132,7 @@ impl NativeFunctions {
         if !inline {
             settings.job.inline_bytes = 0;
         }
-        Ok(NativeFunctions { functions: py.detach(|| connect(settings)).or_raise()? })
+        Ok(NativeFunctions { functions: detach(py, || connect(settings)).or_raise()? })
     }
 
     /// The same functions for one query, with a bill of its own.
@@ -162,19 +163,19 @@ impl NativeFunctions {
     /// What a plan is expected to take and to cost, over tables that are so many times as large.
     fn explain<'py>(&self, py: Python<'py>, plan: &NativePlan, scale: f64) -> PyResult<Bound<'py, PyDict>> {
         let explain = || self.functions.explain(&plan.stream, &Options::default(), scale);
-        let forecast = py.detach(explain).or_raise()?;
+        let forecast = detach(py, explain).or_raise()?;
         forecast_dict(py, &forecast)
     }
 
     /// Copies a file to the bucket; where it is then.
     fn upload(&self, py: Python<'_>, path: PathBuf) -> PyResult<String> {
-        py.detach(|| self.functions.upload(&path)).or_raise()
+        detach(py, || self.functions.upload(&path)).or_raise()
     }
 
     /// Removes what is older than this.
     fn sweep(&self, py: Python<'_>, age: Length) -> PyResult<(usize, u64)> {
         let age = wall_duration(&age.0, "older_than").or_raise()?;
-        py.detach(|| self.functions.sweep(age)).or_raise()
+        detach(py, || self.functions.sweep(age)).or_raise()
     }
 }
 

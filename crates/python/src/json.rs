@@ -10,6 +10,7 @@ use pyo3::types::PyBytes;
 use std::sync::Arc;
 
 use crate::error::OrRaise;
+use crate::shutdown::detach;
 use crate::table::{NativeSchema, NativeTable};
 
 /// The rows of messages, each of which is one object; what has no column is left out.
@@ -33,7 +34,7 @@ pub fn parse_json(
         }
         Ok(decoder.flush()?.unwrap_or_else(|| RecordBatch::new_empty(Arc::clone(&schema))))
     };
-    let rows = py.detach(parse).or_raise()?;
+    let rows = detach(py, parse).or_raise()?;
     Ok(NativeTable { schema: rows.schema(), batches: vec![rows] })
 }
 
@@ -65,7 +66,7 @@ pub fn format_json<'py>(py: Python<'py>, table: &NativeTable) -> PyResult<Vec<Bo
         writer.finish()?;
         Ok(writer.into_inner())
     };
-    let lines = py.detach(format).or_raise()?;
+    let lines = detach(py, format).or_raise()?;
     let lines = lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
     Ok(lines.map(|line| PyBytes::new(py, line)).collect())
 }

@@ -9,6 +9,7 @@ use crate::cluster::{NativeCluster, wait_until};
 use crate::error::{OrRaise, raise};
 use crate::plan::NativePlan;
 use crate::run::NativeOptions;
+use crate::shutdown::detach;
 
 /// A live job of a cluster.
 #[pyclass(frozen, module = "whimbrel._whimbrel", name = "LiveJob")]
@@ -25,7 +26,7 @@ impl NativeLiveJob {
     /// The job of a name.
     #[new]
     fn new(py: Python<'_>, cluster: &NativeCluster, name: &str) -> PyResult<NativeLiveJob> {
-        Ok(NativeLiveJob { job: py.detach(|| cluster.cluster.live_job(name)).or_raise()? })
+        Ok(NativeLiveJob { job: detach(py, || cluster.cluster.live_job(name)).or_raise()? })
     }
 
     /// Its name.
@@ -35,7 +36,7 @@ impl NativeLiveJob {
 
     /// What has become of it, and why it has failed if it has.
     fn status<'py>(&self, py: Python<'py>) -> PyResult<(&'static str, Option<Bound<'py, PyAny>>)> {
-        Ok(match py.detach(|| self.job.record()).or_raise()?.state {
+        Ok(match detach(py, || self.job.record()).or_raise()?.state {
             LiveState::Running => ("running", None),
             LiveState::Stopping => ("stopping", None),
             LiveState::Stopped => ("stopped", None),
@@ -48,19 +49,19 @@ impl NativeLiveJob {
 
     /// The name of the worker that hosts it, or was its host last, and how often it was begun.
     fn host(&self, py: Python<'_>) -> PyResult<(Option<String>, u32)> {
-        let record = py.detach(|| self.job.record()).or_raise()?;
+        let record = detach(py, || self.job.record()).or_raise()?;
         Ok((record.host, record.attempt))
     }
 
     /// The names of the workers that run its channels, or ran them last.
     fn workers(&self, py: Python<'_>) -> PyResult<Vec<String>> {
-        let record = py.detach(|| self.job.record()).or_raise()?;
+        let record = detach(py, || self.job.record()).or_raise()?;
         Ok(record.members().into_iter().map(str::to_string).collect())
     }
 
     /// How far its last host was when it said so.
     fn progress(&self, py: Python<'_>) -> PyResult<Option<ProgressTuple>> {
-        let found = py.detach(|| self.job.progress()).or_raise()?;
+        let found = detach(py, || self.job.progress()).or_raise()?;
         Ok(found.map(|found| (found.restored_from, found.epoch, found.committed, found.checkpointed)))
     }
 
@@ -71,12 +72,12 @@ impl NativeLiveJob {
 
     /// Asks for it to be stopped.
     fn stop(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| self.job.stop()).or_raise()
+        detach(py, || self.job.stop()).or_raise()
     }
 
     /// Removes a job that is over.
     fn remove(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| self.job.remove()).or_raise()
+        detach(py, || self.job.remove()).or_raise()
     }
 }
 
@@ -103,5 +104,5 @@ pub fn start_live(
     let format = format.map(folder_format).transpose().or_raise()?;
     let job = LiveJobOptions { to, format, checkpoint, every, stop_when_idle };
     let submit = || cluster.cluster.run_forever(&plan.stream, &options.options, &job);
-    Ok(NativeLiveJob { job: py.detach(submit).or_raise()? })
+    Ok(NativeLiveJob { job: detach(py, submit).or_raise()? })
 }

@@ -147,8 +147,11 @@ impl Row {
     }
 
     /// Whether there is a column of this name.
-    fn __contains__(&self, name: &str) -> bool {
-        self.columns.positions.contains_key(name)
+    fn __contains__(&self, name: &Bound<'_, PyAny>) -> PyResult<bool> {
+        match name.cast::<PyString>() {
+            Ok(name) => Ok(self.columns.positions.contains_key(name.to_cow()?.as_ref())),
+            Err(_) => Ok(false),
+        }
     }
 
     /// The values in the order of the columns.

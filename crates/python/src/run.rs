@@ -25,7 +25,7 @@ use crate::error::{OrRaise, PythonError, invalid};
 use crate::function_service::bill_dict;
 use crate::plan::NativePlan;
 use crate::remote::Remote;
-use crate::shutdown::{self, InterpreterGuard, attach};
+use crate::shutdown::{self, InterpreterGuard, attach, detach};
 use crate::table::NativeTable;
 
 /// How often signals are handled.
@@ -89,7 +89,7 @@ impl NativeOptions {
         let mut progress =
             QueryProgress::new(self.progress.unwrap_or_else(|| std::io::stderr().is_terminal()));
         loop {
-            let ended = py.detach(|| panic::catch(|| job.wait_timeout(POLL_INTERVAL)));
+            let ended = detach(py, || panic::catch(|| job.wait_timeout(POLL_INTERVAL)));
             poll_signals(py, job, poll)?;
             if ended.or_raise()? {
                 return Ok(());
@@ -106,7 +106,7 @@ impl NativeOptions {
         poll: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<T> {
         self.wait(py, action.job(), poll)?;
-        py.detach(|| action.wait()).or_raise()
+        detach(py, || action.wait()).or_raise()
     }
 }
 
@@ -144,9 +144,9 @@ pub fn explain_analyze(
     options: &NativeOptions,
     poll: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<String> {
-    let analysis = py.detach(|| analyze::analyze(&plan.stream, &options.options)).or_raise()?;
+    let analysis = detach(py, || analyze::analyze(&plan.stream, &options.options)).or_raise()?;
     options.wait(py, analysis.job(), poll)?;
-    let explained = py.detach(|| analysis.wait()).or_raise()?;
+    let explained = detach(py, || analysis.wait()).or_raise()?;
     Ok(explained.text(std::io::stdout().is_terminal()))
 }
 
@@ -160,7 +160,7 @@ type Task<'py> = (usize, usize, u64, Bound<'py, PyBytes>);
 /// exception for the error of the query.
 #[pyfunction]
 pub fn replay<'py>(py: Python<'py>, plan: &NativePlan, options: &NativeOptions) -> PyResult<Vec<Task<'py>>> {
-    let recorded = py.detach(|| {
+    let recorded = detach(py, || {
         let recording = tapes::record(&plan.stream, &options.options)?;
         recording.check()?;
         Ok::<_, DataFusionError>(recording)
@@ -183,7 +183,7 @@ pub fn collect(
     options: &NativeOptions,
     poll: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<NativeTable> {
-    let action = py.detach(|| action::collect(&plan.stream, &options.options)).or_raise()?;
+    let action = detach(py, || action::collect(&plan.stream, &options.options)).or_raise()?;
     let table = options.finish(py, action, poll)?;
     Ok(NativeTable { schema: table.schema, batches: table.batches })
 }
@@ -200,7 +200,7 @@ pub fn to_memory(
     options: &NativeOptions,
     poll: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<NativePlan> {
-    let action = py.detach(|| action::to_memory(&plan.stream, &options.options)).or_raise()?;
+    let action = detach(py, || action::to_memory(&plan.stream, &options.options)).or_raise()?;
     Ok(NativePlan { stream: options.finish(py, action, poll)?.stream })
 }
 
@@ -220,7 +220,7 @@ pub fn to_storage(
 ) -> PyResult<Vec<String>> {
     let existing = if replace { Existing::Replace } else { Existing::Refuse };
     let store = || action::to_storage(&plan.stream, &options.options, Path::new(folder), existing);
-    let paths = options.finish(py, py.detach(store).or_raise()?, poll)?;
+    let paths = options.finish(py, detach(py, store).or_raise()?, poll)?;
     Ok(paths.into_iter().map(|path| path.display().to_string()).collect())
 }
 
@@ -240,7 +240,7 @@ pub fn to_binary_stream(
     let writers = files.into_iter().map(|file| Box::new(PythonFile { file }) as Box<dyn Write + Send>);
     let writers = writers.collect();
     let action =
-        py.detach(|| action::to_binary_stream(&plan.stream, &options.options, writers)).or_raise()?;
+        detach(py, || action::to_binary_stream(&plan.stream, &options.options, writers)).or_raise()?;
     options.finish(py, action, poll)
 }
 

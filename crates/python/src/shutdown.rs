@@ -7,7 +7,9 @@
 use datafusion::common::exec_err;
 use datafusion::error::Result;
 use pyo3::prelude::*;
+use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::LocalKey;
 use std::time::{Duration, Instant};
 
 /// How long [`leave`] waits for a function that does not return.
@@ -46,13 +48,65 @@ impl Drop for InterpreterGuard {
     }
 }
 
+thread_local! {
+    /// How many calls of the engine into Python this thread is in.
+    static CALLS: Cell<usize> = const { Cell::new(0) };
+    /// How many of them compute a value of a query.
+    static COMPUTATIONS: Cell<usize> = const { Cell::new(0) };
+}
+
+/// A call that is counted as long as this lives.
+struct Counted(&'static LocalKey<Cell<usize>>);
+
+impl Counted {
+    fn new(calls: &'static LocalKey<Cell<usize>>) -> Counted {
+        calls.set(calls.get() + 1);
+        Counted(calls)
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
+    }
+}
+
 /// Calls Python from a thread of the engine.
 ///
 /// # Errors
 /// `Execution` if the interpreter is ending.
 pub fn attach<R>(call: impl FnOnce(Python<'_>) -> R) -> Result<R> {
     let _guard = InterpreterGuard::new()?;
+    let _counted = Counted::new(&CALLS);
     Ok(Python::attach(call))
+}
+
+/// Calls Python for a value of a query, from a thread of the engine.
+///
+/// # Errors
+/// As [`attach`].
+pub fn attach_to_compute<R>(call: impl FnOnce(Python<'_>) -> R) -> Result<R> {
+    let _counted = Counted::new(&COMPUTATIONS);
+    attach(call)
+}
+
+/// Whether this thread computes a value of a query, which does not go on before.
+pub fn is_computing() -> bool {
+    COMPUTATIONS.get() > 0
+}
+
+/// Works without the interpreter. A thread of the engine that has called Python drives a query already, and
+/// cannot drive another one: there, the work is that of a thread of its own.
+pub fn detach<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) -> T {
+    if CALLS.get() == 0 {
+        return py.detach(work);
+    }
+    py.detach(|| {
+        std::thread::scope(|scope| match scope.spawn(work).join() {
+            Ok(result) => result,
+            Err(payload) => std::panic::resume_unwind(payload),
+        })
+    })
 }
 
 /// Fails if the interpreter is ending. A thread that stays inside for long calls this now and then.

@@ -22,7 +22,7 @@ use whimbrel_temporal::{Disorder, IngressOptions, OnCompleted, Punctuate};
 use crate::arguments::{Count, Length};
 use crate::error::{OrRaise, PythonError, invalid, raise, unavailable};
 use crate::plan::NativePlan;
-use crate::shutdown::{self, InterpreterGuard};
+use crate::shutdown::{self, InterpreterGuard, detach};
 use crate::table::{NativeSchema, NativeTable};
 use crate::{types, values};
 
@@ -54,7 +54,7 @@ pub fn files(
     if let Some((column, bounds)) = ranges {
         options.ranges = Some(Ranges::try_new(column, bounds).or_raise()?);
     }
-    let dataset = py.detach(|| FileDataset::open_as(&paths, &options)).or_raise()?;
+    let dataset = detach(py, || FileDataset::open_as(&paths, &options)).or_raise()?;
     scan(stem(&paths), Arc::new(dataset))
 }
 
@@ -74,7 +74,7 @@ pub fn follow(
 ) -> PyResult<NativePlan> {
     let schema = schema.map(|schema| Arc::clone(&schema.0));
     let options = ReadOptions { schema, ..read_options(format, header, delimiter)? };
-    let dataset = py.detach(|| FollowDataset::open(&paths, &options)).or_raise()?;
+    let dataset = detach(py, || FollowDataset::open(&paths, &options)).or_raise()?;
     scan(stem(&paths), Arc::new(dataset))
 }
 
@@ -162,7 +162,7 @@ pub fn live(
         (None, None) => None,
     };
     let log = log.as_ref().map(Path::new);
-    let opened = py.detach(|| LiveDataset::open(schema.0.clone(), shards.0, log, time));
+    let opened = detach(py, || LiveDataset::open(schema.0.clone(), shards.0, log, time));
     let (dataset, senders) = opened.or_raise()?;
     Ok((scan("live", dataset)?, senders.into_iter().map(|sender| NativeSender { sender }).collect()))
 }
@@ -303,7 +303,7 @@ impl NativeSender {
             _ => check_signals(),
         };
         let _guard = InterpreterGuard::new().or_raise()?;
-        py.detach(|| self.sender.push_while(rows, &mut patience)).or_raise()
+        detach(py, || self.sender.push_while(rows, &mut patience)).or_raise()
     }
 
     /// Promises that no row before a time follows. An integer is a number of ticks of the type of time
@@ -316,7 +316,7 @@ impl NativeSender {
             false => ticks(time, clock)?,
         };
         let _guard = InterpreterGuard::new().or_raise()?;
-        py.detach(|| self.sender.advance_while(ticks, &mut check_signals)).or_raise()
+        detach(py, || self.sender.advance_while(ticks, &mut check_signals)).or_raise()
     }
 
     /// Promises that no row follows.

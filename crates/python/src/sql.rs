@@ -15,6 +15,7 @@ use crate::arguments::Count;
 use crate::error::{OrRaise, invalid, raise_with};
 use crate::plan::NativePlan;
 use crate::remote::Remote;
+use crate::shutdown::detach;
 use crate::table::NativeTable;
 use crate::values;
 
@@ -42,7 +43,7 @@ impl NativeSession {
     #[pyo3(signature = (shards, remote = None))]
     fn new(py: Python<'_>, shards: Option<Count>, remote: Option<Remote<'_>>) -> NativeSession {
         let remote = remote.map(|remote| remote.runtime());
-        let mut session = py.detach(|| Session::new(Options { remote, ..Options::default() }));
+        let mut session = detach(py, || Session::new(Options { remote, ..Options::default() }));
         session.sql.set_shards(shards.map(|count| count.0));
         NativeSession { session: Mutex::new(session) }
     }
@@ -50,13 +51,13 @@ impl NativeSession {
     /// Gives a plan a name.
     fn register(&self, py: Python<'_>, name: &str, plan: &NativePlan) -> PyResult<()> {
         let stream = plan.stream.clone();
-        py.detach(|| self.lock().sql.register(name, stream)).or_raise()
+        detach(py, || self.lock().sql.register(name, stream)).or_raise()
     }
 
     /// Plans one statement, with values for its places.
     #[pyo3(signature = (sql, values = None))]
     fn plan(&self, py: Python<'_>, sql: &str, values: Option<&NativeParameters>) -> PyResult<NativePlanned> {
-        let planned = py.detach(|| {
+        let planned = detach(py, || {
             with_signals(|stop| {
                 let mut session = self.lock();
                 let mut values = values.map(NativeParameters::lock);
@@ -75,7 +76,7 @@ impl NativeSession {
         sql: &str,
         values: Option<&NativeParameters>,
     ) -> PyResult<Vec<NativeCandidate>> {
-        let candidates = py.detach(|| {
+        let candidates = detach(py, || {
             with_signals(|stop| {
                 let mut session = self.lock();
                 let mut values = values.map(NativeParameters::lock);
@@ -102,7 +103,7 @@ impl NativeSession {
             return Err(invalid("this statement stores nothing"));
         };
         let (store, schema, batches) = (Store::clone(store), rows.schema.clone(), rows.batches.clone());
-        let stored = py.detach(|| self.lock().sql.store(&store, schema, batches)).or_raise()?;
+        let stored = detach(py, || self.lock().sql.store(&store, schema, batches)).or_raise()?;
         let message = stored.summary();
         let returned = stored.returned.map(|rows| NativeTable { schema: rows.schema(), batches: vec![rows] });
         Ok((message, returned))
@@ -160,12 +161,12 @@ impl NativeParameters {
 
     /// The same values, for the statement that is read next.
     fn copy(&self, py: Python<'_>) -> NativeParameters {
-        NativeParameters { parameters: Mutex::new(py.detach(|| self.lock().clone())) }
+        NativeParameters { parameters: Mutex::new(detach(py, || self.lock().clone())) }
     }
 
     /// Fails if there is a value without a place.
     fn all_read(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| self.lock().all_read()).or_raise()
+        detach(py, || self.lock().all_read()).or_raise()
     }
 }
 

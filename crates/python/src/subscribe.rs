@@ -20,7 +20,7 @@ use crate::error::{OrRaise, PythonError, invalid};
 use crate::events;
 use crate::plan::NativePlan;
 use crate::run::{NativeOptions, POLL_INTERVAL, poll_signals};
-use crate::shutdown::{InterpreterGuard, attach};
+use crate::shutdown::{self, InterpreterGuard, attach, detach};
 use crate::table::NativeTable;
 
 /// A query that runs in the background.
@@ -98,13 +98,19 @@ pub fn wait_in_background(
     poll: impl Fn() -> PyResult<()>,
 ) -> PyResult<bool> {
     check_process(process)?;
+    if shutdown::is_computing() {
+        return Err(invalid(
+            "a function that computes values of a query cannot wait for a query that runs in the background: \
+             it may be its own, which would wait for itself. Return from it, and wait where the query was begun",
+        ));
+    }
     let _guard = InterpreterGuard::new().or_raise()?;
     // A number that is no duration, such as NaN, means not to wait.
     let until = seconds.map(|s| Duration::try_from_secs_f64(s.clamp(0.0, 1e9)).unwrap_or_default());
     let until = until.map(|wait| Instant::now() + wait);
     loop {
         let left = until.map_or(POLL_INTERVAL, |until| until.saturating_duration_since(Instant::now()));
-        let ended = py.detach(|| wait(left.min(POLL_INTERVAL)));
+        let ended = detach(py, || wait(left.min(POLL_INTERVAL)));
         poll()?;
         if ended.or_raise()? {
             return Ok(true);
@@ -145,7 +151,7 @@ pub fn subscribe(
     let call = move |_, batch: RecordBatch| -> datafusion::error::Result<()> {
         attach(|py| callback.call1(py, (table(batch),)).map(|_| ()))?.map_err(callback_failed)
     };
-    let job = py.detach(|| action::subscribe(&plan.stream, &options, call)).or_raise()?;
+    let job = detach(py, || action::subscribe(&plan.stream, &options, call)).or_raise()?;
     NativeJob::start(job)
 }
 
@@ -160,7 +166,7 @@ pub fn publish(
     plan: &NativePlan,
     options: &NativeOptions,
 ) -> PyResult<(NativePlan, NativeJob)> {
-    let published = py.detach(|| action::publish(&plan.stream, &options.options)).or_raise()?;
+    let published = detach(py, || action::publish(&plan.stream, &options.options)).or_raise()?;
     Ok((NativePlan { stream: published.stream }, NativeJob::start(published.job)?))
 }
 
@@ -186,7 +192,7 @@ pub fn subscribe_events(
         };
         attach(call)?.map_err(callback_failed)
     };
-    let job = py.detach(|| run(&plan.stream, &options, Box::new(sink))).or_raise()?;
+    let job = detach(py, || run(&plan.stream, &options, Box::new(sink))).or_raise()?;
     NativeJob::start(job)
 }
 
@@ -209,7 +215,7 @@ pub fn collect_events(
         collected[shard].lock().unwrap_or_else(PoisonError::into_inner).push(message);
         Ok(())
     };
-    let job = py.detach(|| run(&plan.stream, &options.events(), Box::new(sink))).or_raise()?;
+    let job = detach(py, || run(&plan.stream, &options.events(), Box::new(sink))).or_raise()?;
     options.wait(py, &job, poll)?;
     let time = plan.stream.properties().time.as_ref();
     let mut all = Vec::new();
@@ -252,7 +258,7 @@ pub fn head(
         }
         Ok(())
     };
-    let job = py.detach(|| action::subscribe(&plan.stream, &options.options, fill)).or_raise()?;
+    let job = detach(py, || action::subscribe(&plan.stream, &options.options, fill)).or_raise()?;
     // The query may end before this. Then there is nothing to cancel.
     let _ = progress.set(job.progress().clone());
     options.wait(py, &job, poll)?;

@@ -6,12 +6,11 @@
 //! Invariant: no value is changed to fit a column. A cast that would lose one is an `InvalidError`.
 
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
-use arrow::compute::kernels::cmp::distinct;
-use arrow::compute::{CastOptions, cast_with_options};
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use arrow::util::display::array_value_to_string;
+use arrow::datatypes::{Field, Schema, SchemaRef};
+use arrow::ipc::reader::StreamReader;
+use arrow::ipc::writer::StreamWriter;
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyDict, PyList, PyTuple};
+use pyo3::types::{PyBytes, PyCapsule, PyDict, PyList, PyTuple, PyType};
 use pyo3_arrow::input::AnyRecordBatch;
 use pyo3_arrow::{PySchema, PyTable};
 use std::sync::Arc;
@@ -21,12 +20,37 @@ use crate::error::{OrRaise, invalid, raise};
 use crate::rows::{Columns, Row};
 use crate::{types, values};
 
+/// How a schema or a table is unpickled: its class, and its bytes.
+type Pickled<'py> = (Bound<'py, PyType>, (Bound<'py, PyBytes>,));
+
+/// Rows as a stream of Arrow's IPC format.
+fn ipc(schema: &SchemaRef, batches: &[RecordBatch]) -> PyResult<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let mut writer = StreamWriter::try_new(&mut bytes, schema).or_raise()?;
+    batches.iter().try_for_each(|batch| writer.write(batch)).or_raise()?;
+    writer.finish().or_raise()?;
+    drop(writer);
+    Ok(bytes)
+}
+
 /// A schema: the names and types of columns.
 #[pyclass(frozen, module = "whimbrel._whimbrel", name = "Schema")]
 pub struct NativeSchema(pub SchemaRef);
 
 #[pymethods]
 impl NativeSchema {
+    /// The schema of a stream of Arrow's IPC format, as pickles have it.
+    #[new]
+    fn of_ipc(ipc: &[u8]) -> PyResult<NativeSchema> {
+        Ok(NativeSchema(NativeTable::of_ipc(ipc)?.schema))
+    }
+
+    /// A schema is pickled as a stream without rows.
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Pickled<'py>> {
+        let ipc = ipc(&slf.get().0, &[])?;
+        Ok((slf.get_type(), (PyBytes::new(slf.py(), &ipc),)))
+    }
+
     /// A schema of these names and types.
     #[staticmethod]
     fn of(fields: Vec<(String, Bound<'_, PyAny>)>) -> PyResult<NativeSchema> {
@@ -72,6 +96,22 @@ pub struct NativeTable {
 
 #[pymethods]
 impl NativeTable {
+    /// The table of a stream of Arrow's IPC format, as pickles have it.
+    #[new]
+    fn of_ipc(ipc: &[u8]) -> PyResult<NativeTable> {
+        let reader = StreamReader::try_new(ipc, None).or_raise()?;
+        let schema = reader.schema();
+        let batches = reader.collect::<Result<Vec<_>, _>>().or_raise()?;
+        Ok(NativeTable { schema, batches })
+    }
+
+    /// A table is pickled with its rows.
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Pickled<'py>> {
+        let table = slf.get();
+        let ipc = ipc(&table.schema, &table.batches)?;
+        Ok((slf.get_type(), (PyBytes::new(slf.py(), &ipc),)))
+    }
+
     /// A table of any object with `__arrow_c_stream__` or `__arrow_c_array__`.
     ///
     /// # Errors
@@ -226,7 +266,7 @@ pub fn conform(batch: &RecordBatch, schema: &SchemaRef) -> PyResult<RecordBatch>
         let Some(column) = batch.column_by_name(field.name()) else {
             return Err(raise(unknown_column(field.name(), &known)));
         };
-        columns.push(cast_exactly(field.name(), column, field.data_type())?);
+        columns.push(values::cast_exactly(field.name(), column, field.data_type())?);
     }
     if let Some(extra) = known.iter().find(|name| schema.field_with_name(name).is_err()) {
         let known: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
@@ -241,35 +281,11 @@ fn unknown_name(extra: &str, known: &[&str]) -> PyErr {
     invalid(format!("column \"{extra}\" is none of the source's: {}", known.join(", ")))
 }
 
-/// Casts a column to a type that has all of its values. Floats may be rounded to a narrower float type.
-fn cast_exactly(name: &str, column: &ArrayRef, to: &DataType) -> PyResult<ArrayRef> {
-    let wrong = |error: &dyn std::fmt::Display| {
-        invalid(format!("column \"{name}\": not a {}: {error}", types::name(to)))
-    };
-    let options = CastOptions { safe: false, ..Default::default() };
-    let cast = |column: &ArrayRef, to| cast_with_options(column, to, &options).map_err(|error| wrong(&error));
-    let converted = cast(column, to)?;
-    let from = column.data_type();
-    let is_comparable =
-        |kind: &DataType| kind.is_numeric() || kind.is_temporal() || *kind == DataType::Boolean;
-    if from == to || !is_comparable(from) || !is_comparable(to) || (from.is_floating() && to.is_floating()) {
-        return Ok(converted);
-    }
-    let lost = distinct(&cast(&converted, from)?, column).or_raise()?;
-    match lost.values().set_indices().next() {
-        None => Ok(converted),
-        Some(row) => {
-            let value = array_value_to_string(column, row).or_raise()?;
-            Err(wrong(&format!("{value} would be another value")))
-        }
-    }
-}
-
 /// Checks that every value of a row has a column.
 fn check_names(row: &Bound<'_, PyAny>, known: &[&str]) -> PyResult<()> {
     if let Ok(row) = row.cast::<PyDict>() {
         for key in row.keys() {
-            let key: String = key.str()?.extract()?;
+            let key = values::key(&key)?;
             if !known.contains(&key.as_str()) {
                 return Err(unknown_name(&key, known));
             }

@@ -46,11 +46,36 @@ fn unit_name(unit: &TimeUnit) -> &'static str {
     }
 }
 
+/// The most lists and structs inside one another. Every walk over a type or a value of it is recursive.
+pub const MAX_DEPTH: usize = 100;
+
 /// The type of a name.
 ///
 /// # Errors
 /// `Plan` with a list of names if there is no such type.
 pub fn parse(text: &str) -> Result<DataType> {
+    if depth(text) > MAX_DEPTH {
+        return plan_err!("a type is made of at most {MAX_DEPTH} lists and structs inside one another");
+    }
+    parse_part(text)
+}
+
+/// How many brackets are inside one another.
+fn depth(text: &str) -> usize {
+    let (mut open, mut most) = (0_usize, 0);
+    for character in text.chars() {
+        match character {
+            '[' | '<' | '(' => open += 1,
+            ']' | '>' | ')' => open = open.saturating_sub(1),
+            _ => {}
+        }
+        most = most.max(open);
+    }
+    most
+}
+
+/// The type of a name that is not too deep.
+fn parse_part(text: &str) -> Result<DataType> {
     let text = text.trim();
     let lower = text.to_lowercase();
     if let Some(simple) = parse_simple(&lower) {
@@ -127,15 +152,15 @@ fn parse_with_parameters(text: &str, head: &str, inner: &str) -> Result<DataType
                 ),
             }
         }
-        "list" => Ok(DataType::new_list(parse(inner)?, true)),
+        "list" => Ok(DataType::new_list(parse_part(inner)?, true)),
         "struct" => {
             let fields = split_fields(inner).into_iter().map(|field| match field.split_once(':') {
-                Some((name, data_type)) => Ok(Field::new(name.trim(), parse(data_type)?, true)),
+                Some((name, data_type)) => Ok(Field::new(name.trim(), parse_part(data_type)?, true)),
                 None => plan_err!("\"{text}\" is no type: write \"struct[name: type, ...]\""),
             });
             Ok(DataType::Struct(fields.collect::<Result<Vec<_>>>()?.into()))
         }
-        "dictionary" => Ok(DataType::Dictionary(Box::new(DataType::Int32), Box::new(parse(inner)?))),
+        "dictionary" => Ok(DataType::Dictionary(Box::new(DataType::Int32), Box::new(parse_part(inner)?))),
         _ => unknown_type(text),
     }
 }

@@ -8,6 +8,7 @@ use whimbrel_bounded::Error;
 use whimbrel_session::panic;
 
 use super::refusal;
+use crate::shutdown::detach;
 
 /// Calls the database without the interpreter.
 ///
@@ -18,6 +19,6 @@ pub fn call_detached<T: Send>(
     sql: &str,
     call: impl FnOnce() -> Result<T, Error> + Send,
 ) -> PyResult<T> {
-    let result = py.detach(|| panic::catch(|| Ok(call())));
+    let result = detach(py, || panic::catch(|| Ok(call())));
     result.map_err(Error::from).and_then(|result| result).map_err(|error| refusal::raise(error, sql))
 }

@@ -15,6 +15,7 @@ use super::page::{self, BoundedPage};
 use super::prediction::{self, LatencyChart};
 use super::query::BoundedQuery;
 use crate::error::{OrRaise, invalid};
+use crate::shutdown::detach;
 use crate::sql::in_text;
 
 /// A database over a key/value store.
@@ -120,13 +121,13 @@ impl BoundedDatabase {
 
     /// The names of the tables.
     fn tables(&self, py: Python<'_>) -> Vec<String> {
-        let schema = py.detach(|| self.database.schema());
+        let schema = detach(py, || self.database.schema());
         schema.tables().map(|table| table.name.clone()).collect()
     }
 
     /// Closes the store.
     fn close(&self, py: Python<'_>) {
-        py.detach(|| self.database.close());
+        detach(py, || self.database.close());
     }
 }
 

@@ -7,18 +7,23 @@ use arrow::datatypes::{DataType, Field, TimeUnit};
 use pyo3::prelude::*;
 use pyo3::types::*;
 
-use super::objects::{of_library, show};
+use super::objects::{key, nanoseconds, of_library, show};
 use crate::error::invalid;
 use crate::types;
 
 /// The smallest type that holds all objects; `Null` if all are `None`.
 ///
 /// # Errors
-/// `InvalidError` if there is no such type.
+/// `InvalidError` if there is no such type, or an object is too deep.
 pub fn infer(name: &str, objects: &[Bound<'_, PyAny>]) -> PyResult<DataType> {
+    common_type(name, objects, 0)
+}
+
+/// The type of objects that are inside of so many others.
+fn common_type(name: &str, objects: &[Bound<'_, PyAny>], depth: usize) -> PyResult<DataType> {
     let mut common = DataType::Null;
     for (row, object) in objects.iter().enumerate() {
-        let found = type_of(name, object)?;
+        let found = type_of(name, object, depth)?;
         if found == common || found == DataType::Null {
             continue;
         }
@@ -34,8 +39,17 @@ pub fn infer(name: &str, objects: &[Bound<'_, PyAny>]) -> PyResult<DataType> {
     Ok(common)
 }
 
-/// The type of one object.
-fn type_of(name: &str, object: &Bound<'_, PyAny>) -> PyResult<DataType> {
+/// The type of one object, which is inside of so many others. An object that contains itself is inside of
+/// any number.
+fn type_of(name: &str, object: &Bound<'_, PyAny>, depth: usize) -> PyResult<DataType> {
+    if depth > types::MAX_DEPTH {
+        let column = name.split('.').next().unwrap_or(name);
+        return Err(invalid(format!(
+            "column \"{column}\": lists and dicts are more than {} deep inside one another, or one contains \
+             itself; give such a value as text, e.g. as JSON",
+            types::MAX_DEPTH
+        )));
+    }
     Ok(if object.is_none() || is_missing_time(object)? {
         DataType::Null
     } else if object.is_instance_of::<PyBool>() {
@@ -49,6 +63,7 @@ fn type_of(name: &str, object: &Bound<'_, PyAny>) -> PyResult<DataType> {
     } else if object.is_instance_of::<PyBytes>() {
         DataType::Binary
     } else if object.is_instance_of::<PyDateTime>() {
+        refuse_nanoseconds(name, object)?;
         let zone = if object.getattr("tzinfo")?.is_none() { None } else { Some("UTC".into()) };
         DataType::Timestamp(TimeUnit::Microsecond, zone)
     } else if object.is_instance_of::<PyDate>() {
@@ -56,14 +71,15 @@ fn type_of(name: &str, object: &Bound<'_, PyAny>) -> PyResult<DataType> {
     } else if object.is_instance_of::<PyTime>() {
         DataType::Time64(TimeUnit::Microsecond)
     } else if object.is_instance_of::<PyDelta>() {
+        refuse_nanoseconds(name, object)?;
         DataType::Duration(TimeUnit::Microsecond)
     } else if let Ok(items) = object.cast::<PyDict>() {
-        struct_type(name, items)?
+        struct_type(name, items, depth + 1)?
     } else if object.is_instance_of::<PyList>() || object.is_instance_of::<PyTuple>() {
         let items = object.try_iter()?.collect::<PyResult<Vec<_>>>()?;
-        DataType::new_list(infer(name, &items)?, true)
+        DataType::new_list(common_type(name, &items, depth + 1)?, true)
     } else {
-        return library_type(name, object);
+        return library_type(name, object, depth);
     })
 }
 
@@ -75,27 +91,23 @@ fn is_missing_time(object: &Bound<'_, PyAny>) -> PyResult<bool> {
 }
 
 /// The type of a dict.
-fn struct_type(name: &str, items: &Bound<'_, PyDict>) -> PyResult<DataType> {
-    let fields = items.iter().map(|(key, value)| {
-        let key: String = key.extract()?;
-        let data_type = type_of(&format!("{name}.{key}"), &value)?;
+fn struct_type(name: &str, items: &Bound<'_, PyDict>, depth: usize) -> PyResult<DataType> {
+    let fields = items.iter().map(|(field, value)| {
+        let key = key(&field)?;
+        let data_type = type_of(&format!("{name}.{key}"), &value, depth)?;
         Ok(Field::new(key, data_type, true))
     });
     Ok(DataType::Struct(fields.collect::<PyResult<Vec<_>>>()?.into()))
 }
 
 /// The type of an object of a library: a decimal, or a scalar of NumPy, whose `item()` is Python's.
-fn library_type(name: &str, object: &Bound<'_, PyAny>) -> PyResult<DataType> {
+fn library_type(name: &str, object: &Bound<'_, PyAny>, depth: usize) -> PyResult<DataType> {
     let class = object.get_type().name()?.to_string();
     if let Some(converted) = of_library(object) {
-        return type_of(name, &converted);
+        return type_of(name, &converted, depth);
     }
     if matches!(class.as_str(), "datetime64" | "timedelta64") {
-        return Err(invalid(format!(
-            "column \"{name}\": {} has parts of a microsecond, or is out of reach of Python's dates; give the column as \
-             an Arrow or polars table",
-            show(object)
-        )));
+        return Err(too_fine(name, object));
     }
     if class == "Decimal" {
         let exponent: i64 = object.call_method0("as_tuple")?.getattr("exponent")?.extract().unwrap_or(0);
@@ -104,11 +116,28 @@ fn library_type(name: &str, object: &Bound<'_, PyAny>) -> PyResult<DataType> {
     if let Ok(item) = object.call_method0("item")
         && !item.get_type().is(object.get_type())
     {
-        return type_of(name, &item);
+        return type_of(name, &item, depth + 1);
     }
     Err(invalid(format!(
         "column \"{name}\": a {class} is no value for a column; use a Python number, string, date, …"
     )))
+}
+
+/// Refuses a timestamp or duration of pandas with parts of a microsecond, which the type that it gets lacks.
+fn refuse_nanoseconds(name: &str, object: &Bound<'_, PyAny>) -> PyResult<()> {
+    match nanoseconds(object) {
+        0 => Ok(()),
+        _ => Err(too_fine(name, object)),
+    }
+}
+
+/// The error for an instant or a duration that has no type of its own.
+fn too_fine(name: &str, object: &Bound<'_, PyAny>) -> PyErr {
+    invalid(format!(
+        "column \"{name}\": {} has parts of a microsecond, or is out of reach of Python's dates; give the column \
+         a type in the schema, e.g. \"timestamp[ns]\", or give it as an Arrow or polars table",
+        show(object)
+    ))
 }
 
 /// The smallest type that holds the values of both, if there is one.

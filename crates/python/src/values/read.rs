@@ -6,11 +6,12 @@
 
 use arrow::array::cast::AsArray;
 use arrow::array::types::*;
-use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, PrimitiveArray};
+use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, PrimitiveArray, StructArray};
 use arrow::datatypes::{DataType, TimeUnit};
 use arrow::util::display::array_value_to_string;
 use chrono::{DateTime, Datelike};
 use pyo3::conversion::IntoPyObjectExt;
+use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDelta, PyDict, PyList};
@@ -68,6 +69,7 @@ pub fn cell(py: Python<'_>, array: &dyn Array, row: usize) -> PyResult<Py<PyAny>
         DataType::LargeList(_) => list(py, &array.as_list::<i64>().value(row)),
         DataType::FixedSizeList(..) => list(py, &array.as_fixed_size_list().value(row)),
         DataType::Struct(_) => struct_dict(py, array, row),
+        DataType::Map(..) => map_dict(py, &array.as_map().value(row)),
         DataType::Dictionary(..) => {
             let dictionary = array.as_any_dictionary();
             cell(py, dictionary.values().as_ref(), dictionary.normalized_keys()[row])
@@ -143,7 +145,12 @@ pub fn instant(py: Python<'_>, ticks: i64, unit: &TimeUnit, zone: Option<&str>) 
         Some("UTC" | "Etc/UTC" | "Z" | "+00:00") => instant.into_py_any(py),
         Some(name) => {
             let zone = zone_object(py, name)?;
-            Ok(instant.into_bound_py_any(py)?.call_method1("astimezone", (zone,))?.unbind())
+            match instant.into_bound_py_any(py)?.call_method1("astimezone", (zone,)) {
+                Ok(local) => Ok(local.unbind()),
+                // The local time is in another year, which Python does not have.
+                Err(error) if error.is_instance_of::<PyOverflowError>(py) => ticks.into_py_any(py),
+                Err(error) => Err(error),
+            }
         }
     }
 }
@@ -184,6 +191,23 @@ fn struct_dict(py: Python<'_>, array: &dyn Array, row: usize) -> PyResult<Py<PyA
     let (fields, dict) = (array.as_struct(), PyDict::new(py));
     for (name, column) in fields.column_names().iter().zip(fields.columns()) {
         dict.set_item(name, cell(py, column.as_ref(), row)?)?;
+    }
+    Ok(dict.into_any().unbind())
+}
+
+/// A dict of the entries of a map; a list of pairs if a key, such as a list, cannot be one of a dict.
+fn map_dict(py: Python<'_>, entries: &StructArray) -> PyResult<Py<PyAny>> {
+    let part = |column: usize, row: usize| cell(py, entries.column(column).as_ref(), row);
+    let pairs = (0..entries.len()).map(|row| Ok((part(0, row)?, part(1, row)?)));
+    let pairs = pairs.collect::<PyResult<Vec<_>>>()?;
+    let dict = PyDict::new(py);
+    for (key, value) in &pairs {
+        if let Err(error) = dict.set_item(key, value) {
+            return match error.is_instance_of::<PyTypeError>(py) {
+                true => pairs.into_py_any(py),
+                false => Err(error),
+            };
+        }
     }
     Ok(dict.into_any().unbind())
 }

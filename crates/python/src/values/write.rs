@@ -5,13 +5,15 @@
 
 use arrow::array::*;
 use arrow::compute::{CastOptions, cast_with_options};
-use arrow::datatypes::{DataType, Field, TimeUnit};
+use arrow::datatypes::{DataType, Field, Fields, Float16Type, TimeUnit};
 use chrono::{DateTime, NaiveDate, NaiveDateTime, NaiveTime, Timelike};
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::*;
 use std::sync::Arc;
 
-use super::objects::{of_library, show};
+use super::exact::{cast_exactly, unknown_field};
+use super::objects::{characters, is_integer, key, nanoseconds, numpy_nanoseconds, of_library, show};
 use crate::error::{OrRaise, invalid};
 use crate::types;
 
@@ -28,10 +30,10 @@ pub fn column(name: &str, objects: &[Bound<'_, PyAny>], data_type: &DataType) ->
         DataType::UInt64 => Arc::new(collect::<UInt64Array, u64>(name, objects, data_type, unsigned)?),
         t if t.is_integer() => Arc::new(collect::<Int64Array, i64>(name, objects, data_type, signed)?),
         t if t.is_floating() => {
-            Arc::new(collect::<Float64Array, f64>(name, objects, data_type, |o| o.extract())?)
+            Arc::new(collect::<Float64Array, f64>(name, objects, data_type, |o| float(o, data_type))?)
         }
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Dictionary(..) => {
-            Arc::new(collect::<StringArray, String>(name, objects, data_type, text)?)
+            Arc::new(collect::<StringArray, String>(name, objects, data_type, characters)?)
         }
         DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
             let values = collect::<Vec<Option<Vec<u8>>>, _>(name, objects, data_type, |o| o.extract())?;
@@ -42,14 +44,17 @@ pub fn column(name: &str, objects: &[Bound<'_, PyAny>], data_type: &DataType) ->
         DataType::Timestamp(_, _) => temporal(name, objects, data_type, instant)?,
         DataType::Duration(_) => temporal(name, objects, data_type, duration)?,
         // Months, days and parts of a day, in words: "1 month 3 days".
-        DataType::Interval(_) => Arc::new(collect::<StringArray, String>(name, objects, data_type, text)?),
-        DataType::Decimal128(_, scale) | DataType::Decimal256(_, scale) => {
-            Arc::new(collect::<StringArray, String>(name, objects, data_type, |o| decimal(o, *scale))?)
+        DataType::Interval(_) => {
+            Arc::new(collect::<StringArray, String>(name, objects, data_type, characters)?)
+        }
+        DataType::Decimal128(precision, scale) | DataType::Decimal256(precision, scale) => {
+            let digits = |o: &Bound<'_, PyAny>| decimal(o, *precision, *scale);
+            Arc::new(collect::<StringArray, String>(name, objects, data_type, digits)?)
         }
         DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
-            list(name, objects, item)?
+            list(name, objects, data_type, item)?
         }
-        DataType::Struct(fields) => structure(name, objects, fields)?,
+        DataType::Struct(fields) => structure(name, objects, data_type, fields)?,
         other => {
             return Err(invalid(format!(
                 "column \"{name}\": no Python object makes a {}",
@@ -57,12 +62,15 @@ pub fn column(name: &str, objects: &[Bound<'_, PyAny>], data_type: &DataType) ->
             )));
         }
     };
-    if wide.data_type() == data_type {
-        return Ok(wide);
-    }
-    let options = CastOptions { safe: false, ..Default::default() };
-    cast_with_options(&wide, data_type, &options)
-        .map_err(|error| invalid(format!("column \"{name}\": not a {}: {error}", types::name(data_type))))
+    cast_exactly(name, &wide, data_type)
+}
+
+/// The error for an object that is no value of a type, with the reason if the error has one.
+fn refused(name: &str, row: usize, object: &Bound<'_, PyAny>, data_type: &DataType, error: &PyErr) -> PyErr {
+    let is_reason = error.get_type(object.py()).name().is_ok_and(|name| name == "InvalidError");
+    let reason = if is_reason { format!(": {}", error.value(object.py())) } else { String::new() };
+    let (shown, kind) = (show(object), types::name(data_type));
+    invalid(format!("column \"{name}\": row {row} holds {shown}, which is no {kind}{reason}"))
 }
 
 /// Extracts a value from each object.
@@ -79,13 +87,7 @@ fn collect<C: FromIterator<Option<T>>, T>(
         if object.is_none() {
             return Ok(None);
         }
-        let refused = |_| {
-            invalid(format!(
-                "column \"{name}\": row {row} holds {}, which is no {}",
-                show(object),
-                types::name(data_type)
-            ))
-        };
+        let refused = |error: PyErr| refused(name, row, object, data_type, &error);
         match (extract(object), of_library(object)) {
             (Ok(value), _) => Ok(Some(value)),
             (Err(_), Some(converted)) if converted.is_none() => Ok(None),
@@ -115,19 +117,46 @@ fn integer<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     }
 }
 
-/// The text of a decimal. One with more digits after the point than the scale is refused.
-fn decimal(object: &Bound<'_, PyAny>, scale: i8) -> PyResult<String> {
-    let text = object.str()?.to_string();
-    let fraction = text.split_once('.').map_or("", |(_, fraction)| fraction.trim_end_matches('0'));
-    match fraction.len() > usize::try_from(scale).unwrap_or_default() && !text.contains(['e', 'E']) {
-        true => Err(invalid("more digits")),
-        false => Ok(text),
+/// A float. An integer that no float of the type is equal to is refused.
+fn float(object: &Bound<'_, PyAny>, data_type: &DataType) -> PyResult<f64> {
+    let value: f64 = object.extract()?;
+    if object.is_instance_of::<PyFloat>() || !is_integer(object) {
+        return Ok(value);
+    }
+    let nearest = match data_type {
+        DataType::Float32 => f64::from(value as f32),
+        DataType::Float16 => <Float16Type as ArrowPrimitiveType>::Native::from_f64(value).to_f64(),
+        _ => value,
+    };
+    match PyFloat::new(object.py(), nearest).into_any().eq(object.call_method0("__index__")?)? {
+        true => Ok(value),
+        false => Err(invalid("it would be another number; give floats, or the column another type")),
     }
 }
 
-/// A string. Other objects are not converted to one.
-fn text(object: &Bound<'_, PyAny>) -> PyResult<String> {
-    Ok(object.cast::<PyString>()?.to_string())
+/// The digits of a decimal. One that has more of them, before or after the point, than the type is refused.
+fn decimal(object: &Bound<'_, PyAny>, precision: u8, scale: i8) -> PyResult<String> {
+    static DECIMAL: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    let exact = DECIMAL.import(object.py(), "decimal", "Decimal")?.call1((object.str()?,))?;
+    if !exact.call_method0("is_finite")?.is_truthy()? {
+        return Err(invalid("a decimal is finite"));
+    }
+    if !exact.is_truthy()? {
+        return Ok("0".into());
+    }
+    // The place of the first digit that is not zero, which says how long the text is at most.
+    let first: i64 = exact.call_method0("adjusted")?.extract()?;
+    if first >= i64::from(precision) - i64::from(scale) {
+        return Err(invalid("it has more digits before the point"));
+    }
+    let most = i64::from(scale.max(0));
+    let more = || invalid("it has more digits after the point");
+    if first < -most {
+        return Err(more());
+    }
+    let text: String = exact.call_method1("__format__", ("f",))?.extract()?;
+    let fraction = text.split_once('.').map_or("", |(_, fraction)| fraction.trim_end_matches('0'));
+    if fraction.len() as i64 > most { Err(more()) } else { Ok(text) }
 }
 
 /// Dates, times, timestamps and durations. They are counted in microseconds, the unit of Python, then cast.
@@ -140,6 +169,11 @@ fn temporal(
 ) -> PyResult<ArrayRef> {
     let first = objects.iter().find(|o| !o.is_none());
     if first.is_some_and(|o| o.is_instance_of::<PyString>()) {
+        let text = |o: &Bound<'_, PyAny>| {
+            let text = characters(o)?;
+            check_precision(&text, data_type)?;
+            Ok(text)
+        };
         return Ok(Arc::new(collect::<StringArray, String>(name, objects, data_type, text)?));
     }
     if first.is_some_and(|o| o.is_instance_of::<PyInt>()) {
@@ -154,21 +188,77 @@ fn temporal(
             _ => Ok(Arc::new(ticks)),
         };
     }
-    let counted = collect::<Int64Array, i64>(name, objects, data_type, count)?;
+    let unit = match data_type {
+        DataType::Timestamp(TimeUnit::Nanosecond, _) | DataType::Duration(TimeUnit::Nanosecond) => {
+            TimeUnit::Nanosecond
+        }
+        _ => TimeUnit::Microsecond,
+    };
+    let counted =
+        collect::<Int64Array, i64>(name, objects, data_type, |object| match (unit, nanoseconds(object)) {
+            (TimeUnit::Nanosecond, part) => match numpy_nanoseconds(object) {
+                Some(ticks) => Ok(ticks),
+                None => nanosecond_ticks(count(object)?, part),
+            },
+            (_, 0) => count(object),
+            _ => Err(invalid("it has parts of a microsecond")),
+        })?;
     let finest = match data_type {
         DataType::Date32 | DataType::Date64 => {
             let days = counted.iter().map(|d| d.map(|d| d as i32));
             return Ok(Arc::new(days.collect::<Date32Array>()));
         }
         DataType::Time32(_) | DataType::Time64(_) => DataType::Time64(TimeUnit::Microsecond),
-        DataType::Timestamp(_, zone) => DataType::Timestamp(TimeUnit::Microsecond, zone.clone()),
-        _ => DataType::Duration(TimeUnit::Microsecond),
+        DataType::Timestamp(_, zone) => DataType::Timestamp(unit, zone.clone()),
+        _ => DataType::Duration(unit),
     };
     Ok(make_array(counted.into_data().into_builder().data_type(finest).build().or_raise()?))
 }
 
+/// Microseconds and nanoseconds in nanoseconds.
+fn nanosecond_ticks(microseconds: i64, nanoseconds: i64) -> PyResult<i64> {
+    let ticks = microseconds.checked_mul(1_000).and_then(|ticks| ticks.checked_add(nanoseconds));
+    ticks.ok_or_else(|| invalid("64 bits of nanoseconds do not reach so far"))
+}
+
+/// Refuses a text of a time with a finer part than the type has.
+fn check_precision(text: &str, data_type: &DataType) -> PyResult<()> {
+    let digits = match data_type {
+        DataType::Date32 | DataType::Date64 => {
+            let time = text.trim().split_once(['T', 't', ' ']).map_or("", |(_, time)| time);
+            return match time.contains(|c: char| ('1'..='9').contains(&c)) {
+                true => Err(invalid("it has a time of day")),
+                false => Ok(()),
+            };
+        }
+        DataType::Timestamp(unit, _) | DataType::Time32(unit) | DataType::Time64(unit) => match unit {
+            TimeUnit::Second => 0,
+            TimeUnit::Millisecond => 3,
+            TimeUnit::Microsecond => 6,
+            TimeUnit::Nanosecond => 9,
+        },
+        _ => return Ok(()),
+    };
+    let fraction = text.rsplit_once('.').map_or("", |(_, fraction)| fraction);
+    let fraction = fraction.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default();
+    match fraction.trim_end_matches('0').len() > digits {
+        true => Err(invalid("it has a finer part of a second than the type")),
+        false => Ok(()),
+    }
+}
+
 /// The days since 1970 of a date.
 fn days(object: &Bound<'_, PyAny>) -> PyResult<i64> {
+    if object.is_instance_of::<PyDateTime>() {
+        if !object.getattr("tzinfo")?.is_none() {
+            return Err(invalid("it is an instant of a zone; give its .date()"));
+        }
+        let time: NaiveTime = object.call_method0("time")?.extract()?;
+        if time != NaiveTime::MIN {
+            return Err(invalid("it has a time of day; give its .date()"));
+        }
+        return days(&object.call_method0("date")?);
+    }
     let date: NaiveDate = object.extract()?;
     Ok(date.signed_duration_since(NaiveDate::default()).num_days())
 }
@@ -176,6 +266,9 @@ fn days(object: &Bound<'_, PyAny>) -> PyResult<i64> {
 /// The microseconds since midnight of a time.
 fn time_of_day(object: &Bound<'_, PyAny>) -> PyResult<i64> {
     let time: NaiveTime = object.extract()?;
+    if !object.getattr("tzinfo")?.is_none() {
+        return Err(invalid("it has a zone, and a time of day has none"));
+    }
     Ok(i64::from(time.num_seconds_from_midnight()) * 1_000_000 + i64::from(time.nanosecond() / 1_000))
 }
 
@@ -203,12 +296,13 @@ fn duration(object: &Bound<'_, PyAny>) -> PyResult<i64> {
 }
 
 /// A column of lists.
-fn list(name: &str, objects: &[Bound<'_, PyAny>], item: &Field) -> PyResult<ArrayRef> {
+fn list(name: &str, objects: &[Bound<'_, PyAny>], data_type: &DataType, item: &Field) -> PyResult<ArrayRef> {
     let (mut items, mut lengths, mut valid) = (Vec::new(), Vec::new(), Vec::new());
-    for object in objects {
+    for (row, object) in objects.iter().enumerate() {
         let from = items.len();
         if !object.is_none() {
-            items.extend(object.try_iter()?.collect::<PyResult<Vec<_>>>()?);
+            let parts = list_items(object);
+            items.extend(parts.map_err(|error| refused(name, row, object, data_type, &error))?);
         }
         lengths.push(items.len() - from);
         valid.push(!object.is_none());
@@ -219,12 +313,40 @@ fn list(name: &str, objects: &[Bound<'_, PyAny>], item: &Field) -> PyResult<Arra
     Ok(Arc::new(ListArray::try_new(field, offsets, values, Some(valid.into())).or_raise()?))
 }
 
+/// The items of a list or another iterable. Those of a string or a dict are only a part of its value.
+fn list_items<'py>(object: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    let is_whole = object.is_instance_of::<PyString>()
+        || object.is_instance_of::<PyBytes>()
+        || object.is_instance_of::<PyDict>();
+    if is_whole {
+        return Err(invalid("it is no list"));
+    }
+    object.try_iter()?.collect()
+}
+
 /// A column of structs.
 fn structure(
     name: &str,
     objects: &[Bound<'_, PyAny>],
-    fields: &arrow::datatypes::Fields,
+    data_type: &DataType,
+    fields: &Fields,
 ) -> PyResult<ArrayRef> {
+    let known: Vec<&str> = fields.iter().map(|field| field.name().as_str()).collect();
+    if known.is_empty() {
+        return Err(invalid(format!(
+            "column \"{name}\": a dict without keys tells no type; give the column one in the schema, e.g. \
+             \"struct[a: int64]\""
+        )));
+    }
+    let present = objects.iter().enumerate().filter(|(_, object)| !object.is_none());
+    for (row, object) in present {
+        check_fields(name, object, &known).map_err(|error| {
+            match error.is_instance_of::<pyo3::exceptions::PyTypeError>(object.py()) {
+                true => refused(name, row, object, data_type, &error),
+                false => error,
+            }
+        })?;
+    }
     let valid: Vec<bool> = objects.iter().map(|o| !o.is_none()).collect();
     let mut columns = Vec::new();
     for (position, field) in fields.iter().enumerate() {
@@ -235,14 +357,54 @@ fn structure(
     Ok(Arc::new(StructArray::try_new(fields.clone(), columns, Some(valid.into())).or_raise()?))
 }
 
-/// A field of a mapping by its name, or of a tuple by its position. A field that is absent is null.
+/// Whether an object is a tuple whose values have no names.
+fn is_plain_tuple(object: &Bound<'_, PyAny>) -> bool {
+    object.is_instance_of::<PyTuple>() && !object.hasattr("_fields").unwrap_or_default()
+}
+
+/// Checks that every value of a mapping, a tuple or a named tuple has a field.
+///
+/// # Errors
+/// `InvalidError` if one has none; `TypeError` if the object is none of these.
+fn check_fields(name: &str, object: &Bound<'_, PyAny>, known: &[&str]) -> PyResult<()> {
+    if is_plain_tuple(object) {
+        return match object.len()? == known.len() {
+            true => Ok(()),
+            false => Err(invalid(format!(
+                "column \"{name}\": {} has {} values for {} fields: {}",
+                show(object),
+                object.len()?,
+                known.len(),
+                known.join(", ")
+            ))),
+        };
+    }
+    let keys = match object.getattr("_fields") {
+        Ok(fields) => fields,
+        Err(_) => {
+            object.call_method0("keys").map_err(|_| pyo3::exceptions::PyTypeError::new_err("no mapping"))?
+        }
+    };
+    for field in keys.try_iter()? {
+        let field = key(&field?)?;
+        if !known.contains(&field.as_str()) {
+            return Err(unknown_field(name, &field, known));
+        }
+    }
+    Ok(())
+}
+
+/// A field of a mapping or a named tuple by its name, or of a tuple by its position. An absent one is null.
 fn field_value<'py>(object: &Bound<'py, PyAny>, name: &str, position: usize) -> PyResult<Bound<'py, PyAny>> {
     let py = object.py();
     if object.is_none() {
         return Ok(object.clone());
     }
-    if let Ok(tuple) = object.cast::<PyTuple>() {
-        return tuple.get_item(position);
+    if is_plain_tuple(object) {
+        return object.get_item(position);
+    }
+    if object.is_instance_of::<PyTuple>() {
+        return Ok(object.getattr(name).unwrap_or_else(|_| py.None().into_bound(py)));
     }
     match object.get_item(name) {
         Ok(value) => Ok(value),
