@@ -192,3 +192,11 @@ def test_keys_are_texts_and_a_struct_has_one() -> None:
 def test_what_is_no_parameter_is_refused(call: Callable[[], Any], message: str) -> None:
     with pytest.raises(wb.InvalidError, match=message):
         call()
+
+
+def test_parameters_of_time_are_not_limited_to_nanoseconds() -> None:
+    far, long = datetime(9999, 12, 31), timedelta(days=10**6)
+    assert wb.sql("select $1 as v", parameters=[far]).to_rows()[0].v == far
+    assert wb.sql("select date '2000-01-01' + $1 = timestamp '4737-11-28' as v", parameters=[long]).to_rows()[0].v
+    with pytest.raises(wb.InvalidError, match="dict"):
+        wb.sql("select $1 as v", parameters=[{"a": 1}])

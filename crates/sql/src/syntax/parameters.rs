@@ -168,15 +168,31 @@ fn text(value: &ScalarValue) -> Result<String> {
             DataType::Decimal128(precision, scale) => cast(&format!("DECIMAL({precision}, {scale})"))?,
             DataType::Date32 => cast("DATE")?,
             DataType::Time64(_) => cast("TIME")?,
-            DataType::Timestamp(_, None) => cast("TIMESTAMP")?,
-            DataType::Timestamp(_, Some(_)) => cast("TIMESTAMP WITH TIME ZONE")?,
+            DataType::Timestamp(_, None) => cast("TIMESTAMP(6)")?,
+            DataType::Timestamp(_, Some(_)) => cast("TIMESTAMP(6) WITH TIME ZONE")?,
             DataType::Duration(_) => {
                 let micros = value.cast_to(&DataType::Int64)?;
-                format!("CAST('{micros} microseconds' AS INTERVAL)")
+                format!("CAST('{}' AS INTERVAL)", interval(micros))
+            }
+            DataType::Struct(_) => {
+                return plan_err!(
+                    "a parameter cannot be a dict; give its values, or register a table for it"
+                );
             }
             of => return not_impl_err!("a parameter cannot be a {of}; register a table for it"),
         },
     })
+}
+
+/// Microseconds in words. The nanoseconds of an interval have 64 bits: what is longer has days, too.
+fn interval(micros: ScalarValue) -> String {
+    match micros {
+        ScalarValue::Int64(Some(micros)) if micros.checked_mul(1_000).is_none() => {
+            let day = 86_400_000_000;
+            format!("{} days {} microseconds", micros / day, micros % day)
+        }
+        micros => format!("{micros} microseconds"),
+    }
 }
 
 /// The SQL text of a value of a list.
