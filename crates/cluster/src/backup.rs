@@ -3,8 +3,8 @@
 //! Consumers pull frames by their numbers, as often as they like. Frames are kept in memory while there is
 //! room; behind that they are on the disk.
 //!
-//! Invariant: the frames of a queue are appended in the order of their numbers, and never change. A queue that
-//! keeps what is unread alone has one reader.
+//! Invariant: the frames of a queue are appended in the order of their numbers, and never change. A queue
+//! that keeps what is unread alone has one reader.
 
 use datafusion::common::{DataFusionError, Result, exec_err, internal_err};
 use std::collections::{HashMap, VecDeque};

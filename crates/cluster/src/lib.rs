@@ -16,7 +16,8 @@
 //! 5. `flight`: frames over the network; `lineage`: choices, written down before what depends on them;
 //! 6. `pull`, `carrier`: the two ends of a queue; `queues`: those of a channel; `connection`: what all of a
 //!    process share;
-//! 7. `remote_query`: a query as its job waits for it; `follow`, `fetch`: how a job is doing, and its result; `job`: jobs that are there;
+//! 7. `remote_query`: a query as its job waits for it; `follow`, `fetch`: how a job is doing, and its
+//!    result; `job`: jobs that are there;
 //! 8. `dataset`, `references`: results that other plans read;
 //! 9. `live`: queries that run for ever, each hosted by one worker;
 //! 10. `worker`: a process that runs channels and hosts live jobs;

@@ -1,9 +1,11 @@
-//! Integer and decimal arithmetic in constant expressions. DataFusion folds constants with arithmetic that wraps
-//! around, or gives decimals more digits than they have: `9223372036854775807 + 1` would become another number.
+//! Integer and decimal arithmetic in constant expressions. DataFusion folds constants with arithmetic that
+//! wraps around, or gives decimals more digits than they have: `9223372036854775807 + 1` would become
+//! another number.
 //!
-//! Before it does, sums, differences and products without columns are replaced by calls of a function that fails
-//! on overflow, as the same over rows does. So are those in a lambda over a constant list. A call that fails is not folded. It stays in the plan
-//! and fails when it is run, but not in a branch of a `case` that is never reached.
+//! Before it does, sums, differences and products without columns are replaced by calls of a function that
+//! fails on overflow, as the same over rows does. So are those in a lambda over a constant list. A call
+//! that fails is not folded. It stays in the plan and fails when it is run, but not in a branch of a `case`
+//! that is never reached.
 
 use datafusion::arrow::array::{Array, AsArray};
 use datafusion::arrow::compute::kernels::numeric::{add, mul, sub};

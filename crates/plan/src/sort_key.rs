@@ -1,5 +1,5 @@
-//! Lists and structs as bytes that are in their order: value after value, and a null in one is larger than all
-//! values, as in DuckDB.
+//! Lists and structs as bytes that are in their order: value after value, and a null in one is larger than
+//! all values, as in DuckDB.
 //!
 //! Arrow compares lists and structs with nulls in them in one way where it sorts, and in another where it
 //! compares. Bytes are compared in one way.

@@ -188,7 +188,8 @@ fn open_file(path: &Path, append: bool, interrupts: &Interrupts) -> Result<(Byte
     Ok((Box::new(file), Some(partial)))
 }
 
-/// Opens a file as it is. That of a pipe waits for a reader, on a thread of its own, and Ctrl-C ends the wait.
+/// Opens a file as it is. That of a pipe waits for a reader, on a thread of its own, and Ctrl-C ends the
+/// wait.
 fn open_existing(path: &Path, append: bool, is_special: bool, interrupts: &Interrupts) -> Result<File> {
     let open = move |path: &Path| OpenOptions::new().append(append).write(true).open(path);
     let failed = |error: std::io::Error| Error::io(path.display(), &error);

@@ -179,8 +179,8 @@ impl<'a> Translation<'a> {
         }
     }
 
-    /// Whether all conditions hold that stand before a line that is no record. The parser keeps conditions for
-    /// the next record, whatever is between; so they become comments.
+    /// Whether all conditions hold that stand before a line that is no record. The parser keeps conditions
+    /// for the next record, whatever is between; so they become comments.
     fn without_conditions(&mut self) -> bool {
         let conditions = std::mem::take(&mut self.conditions);
         if let Some((start, _)) = conditions.first() {

@@ -130,8 +130,8 @@ impl Cluster {
         self.connection.tables.members().update(&found.name, drained).map(|_| ()).map_err(of_store)
     }
 
-    /// How many channels a worker has that have not ended, or that others may still read, and in how many live
-    /// jobs it takes part.
+    /// How many channels a worker has that have not ended, or that others may still read, and in how many
+    /// live jobs it takes part.
     ///
     /// # Errors
     /// Those of the store.

@@ -1,10 +1,10 @@
-//! Which live jobs a worker hosts, and which it is a member of: it takes those without a live host, follows its
-//! own to their end, and gives up those that it has lost.
+//! Which live jobs a worker hosts, and which it is a member of: it takes those without a live host, follows
+//! its own to their end, and gives up those that it has lost.
 //!
 //! Invariants: a job runs here only while its row has the name of this worker and the attempt that was
-//! begun. A worker whose lease has lapsed hosts nothing, and is a member of nothing. A worker takes a job only
-//! if no other that may has fewer, so jobs are spread; one that is alive by its lease and does nothing is
-//! waited for until that lapses.
+//! begun. A worker whose lease has lapsed hosts nothing, and is a member of nothing. A worker takes a job
+//! only if no other that may has fewer, so jobs are spread; one that is alive by its lease and does nothing
+//! is waited for until that lapses.
 
 use super::hosting::Hosting;
 use super::member::Member;

@@ -29,8 +29,8 @@ pub struct Hosting {
 }
 
 impl Hosting {
-    /// Begins a job, or goes on with it from its newest checkpoint; its channels run here, or on the members of
-    /// its team.
+    /// Begins a job, or goes on with it from its newest checkpoint; its channels run here, or on the
+    /// members of its team.
     ///
     /// # Errors
     /// As [`start_with`]; `Execution` if the specification is gone.

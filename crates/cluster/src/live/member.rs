@@ -1,7 +1,7 @@
 //! A worker that runs channels of a live job, as the job's host orders.
 //!
-//! Invariant: a member lasts as long as its attempt. What it loses of others is not had again: the host learns
-//! of it, and begins another attempt.
+//! Invariant: a member lasts as long as its attempt. What it loses of others is not had again: the host
+//! learns of it, and begins another attempt.
 
 use super::notes::{HostNote, MemberNote, Next, NoteSender, receive};
 use super::team::Team;

@@ -7,10 +7,10 @@
 //! set, with a team, and goes on from the newest checkpoint. A member that is lost ends the attempt for all:
 //! the host begins the next one from the newest checkpoint, with those that are left.
 //!
-//! Layers, lowest first: `record`, what the store has; `notes`, what hosts and members tell each other; `team`,
-//! who takes part; `member`, channels that run on this worker; `team_runtime`, the host's side of a team;
-//! `hosting`, a job that this worker hosts; `host`, which jobs a worker takes and gives up; `job`, a job as its
-//! client sees it.
+//! Layers, lowest first: `record`, what the store has; `notes`, what hosts and members tell each other;
+//! `team`, who takes part; `member`, channels that run on this worker; `team_runtime`, the host's side of a
+//! team; `hosting`, a job that this worker hosts; `host`, which jobs a worker takes and gives up; `job`, a
+//! job as its client sees it.
 
 mod host;
 mod hosting;

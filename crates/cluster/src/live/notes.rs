@@ -1,5 +1,5 @@
-//! What the host of a live job and its members tell each other. Notes are frames of queues: each member has one
-//! with the host's orders, and one with its reports.
+//! What the host of a live job and its members tell each other. Notes are frames of queues: each member has
+//! one with the host's orders, and one with its reports.
 
 use crate::backup::{Backup, Keeps, QueueBackup, QueueName};
 use datafusion::common::{DataFusionError, Result, exec_err};

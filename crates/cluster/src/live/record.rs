@@ -46,8 +46,8 @@ pub struct LiveJobRecord {
     pub attempt: u32,
     /// How many channels its widest stage has.
     pub width: u32,
-    /// The workers that run its channels in this attempt: that of a channel has the place of its number in its
-    /// stage, in turns.
+    /// The workers that run its channels in this attempt: that of a channel has the place of its number in
+    /// its stage, in turns.
     pub slots: Vec<String>,
     /// What has become of it.
     pub state: LiveState,

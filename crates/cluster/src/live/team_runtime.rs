@@ -1,5 +1,5 @@
-//! The runtime of a live job whose channels run on several workers: the host orders what is read, and takes what
-//! the members report.
+//! The runtime of a live job whose channels run on several workers: the host orders what is read, and takes
+//! what the members report.
 
 use super::notes::{HostNote, MemberNote, Next, NoteSender, receive};
 use super::team::Team;

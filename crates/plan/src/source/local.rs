@@ -1,4 +1,5 @@
-//! Places that are written to: a path of this machine, and not a URL, which would become a folder of its name.
+//! Places that are written to: a path of this machine, and not a URL, which would become a folder of its
+//! name.
 
 use super::redacted;
 use datafusion::common::{Result, plan_err};

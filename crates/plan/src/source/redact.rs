@@ -168,8 +168,8 @@ impl<'a> Url<'a> {
         Some(url)
     }
 
-    /// Where the host begins: behind the last `@` that may be that of a password. A password may hold any sign
-    /// if nobody has escaped it.
+    /// Where the host begins: behind the last `@` that may be that of a password. A password may hold any
+    /// sign if nobody has escaped it.
     fn host(&self, text: &str) -> usize {
         let file = self.scheme.eq_ignore_ascii_case("file");
         let plain = text[self.start..self.end].find(['/', '?', '#']).map_or(self.end, |at| self.start + at);

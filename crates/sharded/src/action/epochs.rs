@@ -176,8 +176,8 @@ pub fn check_in_epochs(stream: &Stream) -> Result<()> {
 }
 
 /// Starts a query in epochs, from the beginning or from the states of its channels: in this process, or on
-/// another runtime. Nothing is read before the coordinator orders it. In library mode the query runs where its
-/// job is waited for.
+/// another runtime. Nothing is read before the coordinator orders it. In library mode the query runs where
+/// its job is waited for.
 ///
 /// # Errors
 /// `Plan` if a source cannot be read again; `Execution` if a state is not of this query; as

@@ -32,8 +32,8 @@ pub enum Existing {
 /// order of time. The action gives their paths.
 ///
 /// # Errors
-/// `Plan` if the folder is a URL, or there are files already and `existing` refuses that; `Execution` if they cannot be written; as
-/// [`run`](crate::run).
+/// `Plan` if the folder is a URL, or there are files already and `existing` refuses that; `Execution` if
+/// they cannot be written; as [`run`](crate::run).
 pub fn to_storage(
     stream: &Stream,
     options: &Options,

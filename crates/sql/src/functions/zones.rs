@@ -8,8 +8,8 @@
 //! select timestamptz '2024-01-01 00:00:00+00' at time zone 'Asia/Tokyo';  -- 2024-01-01 09:00:00
 //! ```
 //!
-//! Clocks show an hour twice, or skip one, when they are changed. As in PostgreSQL, an hour that they show twice
-//! is the second one, and one that they skip is counted on from before the gap.
+//! Clocks show an hour twice, or skip one, when they are changed. As in PostgreSQL, an hour that they show
+//! twice is the second one, and one that they skip is counted on from before the gap.
 
 use super::Mapped;
 use chrono::{DateTime, NaiveDateTime, Offset, TimeDelta, TimeZone};

@@ -1,7 +1,7 @@
 //! Values of two types that are compared or combined, where DataFusion coerces them otherwise than DuckDB.
 //!
-//! A float and a decimal are coerced to a float. DataFusion coerces them to decimals with fifteen digits after
-//! the point, in which a small number is 0 and NaN has no place.
+//! A float and a decimal are coerced to a float. DataFusion coerces them to decimals with fifteen digits
+//! after the point, in which a small number is 0 and NaN has no place.
 //!
 //! A literal with a point is a decimal, so this is about `x > 0.5`, `coalesce(x, 0.0)` and a union with
 //! `select 0.5`. A float of four bytes stays one: `f = 93.86` compares floats of four bytes, one of which is
@@ -73,7 +73,8 @@ fn types(plan: &LogicalPlan) -> Vec<DataType> {
     plan.schema().fields().iter().map(|field| field.data_type().clone()).collect()
 }
 
-/// The type that values of these types have together, if it is decided here; of lists, the list of such values.
+/// The type that values of these types have together, if it is decided here; of lists, the list of such
+/// values.
 fn common<'a>(types: impl Iterator<Item = &'a DataType> + Clone) -> Option<DataType> {
     let within: Option<Vec<&DataType>> = types.clone().map(values_of).collect();
     if let Some(values) = within.filter(|values| !values.is_empty()) {
@@ -82,8 +83,8 @@ fn common<'a>(types: impl Iterator<Item = &'a DataType> + Clone) -> Option<DataT
     float(types.clone()).or_else(|| timestamp(types))
 }
 
-/// The timestamp that values of these types are, if they are dates and timestamps, and some of them timestamps:
-/// in the finest unit, and in the zone of one of them.
+/// The timestamp that values of these types are, if they are dates and timestamps, and some of them
+/// timestamps: in the finest unit, and in the zone of one of them.
 fn timestamp<'a>(types: impl Iterator<Item = &'a DataType>) -> Option<DataType> {
     let (mut finest, mut zone) = (None, None);
     for kind in types {
@@ -134,8 +135,8 @@ fn coerce_compared(mut values: Vec<&mut Expr>, schema: &DFSchema) -> bool {
     cast_to_common(&mut values, |value| type_of_compared(value, schema), is_cast)
 }
 
-/// Casts values that come out in one another's place to their common type, if they may be of several types until
-/// then. Returns whether one was cast.
+/// Casts values that come out in one another's place to their common type, if they may be of several types
+/// until then. Returns whether one was cast.
 fn coerce_combined(mut values: Vec<&mut Expr>, schema: &DFSchema) -> bool {
     cast_to_common(&mut values, |value| value.get_type(schema), is_cast)
 }
@@ -167,8 +168,8 @@ fn cast_to_common(
     changed
 }
 
-/// The type of a value that is compared: a literal text has that of the other side, and of the instant at which
-/// a query runs, microseconds are enough.
+/// The type of a value that is compared: a literal text has that of the other side, and of the instant at
+/// which a query runs, microseconds are enough.
 fn type_of_compared(value: &Expr, schema: &DFSchema) -> Result<DataType> {
     match value {
         Expr::Literal(literal, _) if literal.try_as_str().flatten().is_some() => Ok(DataType::Null),
