@@ -6,8 +6,8 @@
 Starts a Redis, a worker that is a process, and three that Ray hosts (without Ray, four processes). The three
 plans of the flights and some queries of TPC-H run on them: undisturbed; while a worker is killed; and while
 one is stopped until it has been declared dead, and then goes on. A live plan follows a folder that grows,
-while its host and another of its workers are killed. Every answer is compared with that of this process; the exit
-code is 1 if one differs. The page shows where each channel ran, and what ran again.
+while its host and another of its workers are killed. Every answer is compared with that of this process;
+the exit code is 1 if one differs. The page shows where each channel ran, and what ran again.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ def disturbed(
 
 
 def live_plan(there: Machine) -> bool:
-    """Count departures while months come and workers are killed, and tell whether all final rows are right."""
+    """Count departures while months come and workers are killed; tell whether all final rows are right."""
     year = flights.flown().sort_by("dep")
     # Flights are waited for for a day.
     final = year["dep"][-1].as_py() - timedelta(days=1)

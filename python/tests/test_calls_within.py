@@ -65,19 +65,19 @@ def test_the_callback_of_a_job_stops_it(tmp_path: Path) -> None:
 
 def test_a_sink_cannot_wait_for_its_job(tmp_path: Path) -> None:
     class Waits:
-        def open(self, job_name: str, generation: int, schema: wb.Schema) -> int | None:
+        def open(self, job: str, generation: int, schema: wb.Schema) -> int | None:
             return None
 
         def write(self, rows: wb.Table) -> None:
-            job.wait()
+            running.wait()
 
         def commit(self, epoch: int) -> None:
             pass
 
     source = wb.follow(folder_of(tmp_path), time="t")
-    job = source.run_forever(Waits(), checkpoint=tmp_path / "s", stop_when_idle="300ms", wait=False)
+    running = source.run_forever(Waits(), checkpoint=tmp_path / "s", stop_when_idle="300ms", wait=False)
     with pytest.raises(wb.WhimbrelError, match="it would wait for itself"):
-        job.wait(60)
+        running.wait(60)
 
 
 def test_a_function_of_a_query_cannot_wait_for_it() -> None:

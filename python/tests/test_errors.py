@@ -295,9 +295,9 @@ def test_a_wrong_attribute_gets_the_right_one(
 
 def test_a_wrong_setting_gets_the_right_one() -> None:
     with pytest.raises(TypeError, match=r"config has no argument shard=; did you mean shards=\?"):
-        wb.config(**{"shard": 1})
+        wb.config(shard=1)  # pyright: ignore[reportCallIssue]
     with pytest.raises(TypeError, match=r"config has no argument theads=; there are runtime=, shards="):
-        wb.config(**{"theads": 1})
+        wb.config(theads=1)  # pyright: ignore[reportCallIssue]
 
 
 def test_attributes_that_libraries_look_for_are_not_there(clicks: wb.ShardedStream) -> None:

@@ -116,7 +116,9 @@ def test_a_decimal_with_an_exponent_is_a_value(value: Decimal) -> None:
 
 def test_an_enumeration_of_texts_is_its_value() -> None:
     assert one(Letter.A) == "a"
-    assert wb.from_rows([{"k": "a"}]).query(lambda q: q.where(wb.col("k") == Letter.A)).to_rows() == [{"k": "a"}]
+    assert wb.from_rows([{"k": "a"}]).query(lambda q: q.where(wb.col("k") == Letter.A)).to_rows() == [
+        {"k": "a"}
+    ]
     rows = wb.sql("select * from t where k = $1", parameters=[Letter.A], t=[{"k": "a"}]).to_rows()
     assert rows == [{"k": "a"}]
     assert wb.from_rows([{Letter.A: 1}]).columns == ["a"]
@@ -197,6 +199,10 @@ def test_what_is_no_parameter_is_refused(call: Callable[[], Any], message: str) 
 def test_parameters_of_time_are_not_limited_to_nanoseconds() -> None:
     far, long = datetime(9999, 12, 31), timedelta(days=10**6)
     assert wb.sql("select $1 as v", parameters=[far]).to_rows()[0].v == far
-    assert wb.sql("select date '2000-01-01' + $1 = timestamp '4737-11-28' as v", parameters=[long]).to_rows()[0].v
+    assert (
+        wb.sql("select date '2000-01-01' + $1 = timestamp '4737-11-28' as v", parameters=[long])
+        .to_rows()[0]
+        .v
+    )
     with pytest.raises(wb.InvalidError, match="dict"):
         wb.sql("select $1 as v", parameters=[{"a": 1}])

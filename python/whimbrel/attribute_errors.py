@@ -110,8 +110,8 @@ _MODULE = {
 
 
 _AGGREGATE = {
-    "filter": "the argument where=, as in wb.sum(\"price\", where=wb.col(\"price\") > 0)",
-    "where": "the argument where=, as in wb.sum(\"price\", where=wb.col(\"price\") > 0)",
+    "filter": 'the argument where=, as in wb.sum("price", where=wb.col("price") > 0)',
+    "where": 'the argument where=, as in wb.sum("price", where=wb.col("price") > 0)',
     "alias": ".aggregate(name=wb.sum(…)): the argument is the name",
     "label": ".aggregate(name=wb.sum(…)): the argument is the name",
 }
@@ -124,7 +124,7 @@ _SUBSCRIPTION = {
     "rows": "what is called for each row, or .maintain() and its .snapshot()",
 }
 
-_VIEW = {name: ".snapshot()" for name in ("rows", "to_rows", "collect", "get", "read", "to_dicts")}
+_VIEW = dict.fromkeys(("rows", "to_rows", "collect", "get", "read", "to_dicts"), ".snapshot()")
 
 _DATABASE = {
     "query": ".execute(sql, …) or .prepare(sql)",
@@ -134,9 +134,9 @@ _DATABASE = {
     "commit": "nothing: each statement is written when its call returns",
 }
 
-_QUERY = {name: "a call of it, query(…)" for name in ("execute", "run", "call", "fetchall")}
+_QUERY = dict.fromkeys(("execute", "run", "call", "fetchall"), "a call of it, query(…)")
 
-_ROWS = {name: "the page itself, a sequence of rows" for name in ("rows", "to_rows", "fetchall", "to_list")}
+_ROWS = dict.fromkeys(("rows", "to_rows", "fetchall", "to_list"), "the page itself, a sequence of rows")
 
 _BOUNDED = {"connect": "wb.bounded.open(address)", "database": "wb.bounded.open(address)"}
 

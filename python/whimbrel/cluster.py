@@ -530,6 +530,7 @@ def _attempts() -> Iterator[None]:
         yield
         time.sleep(0.02)
 
+
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> NoReturn:

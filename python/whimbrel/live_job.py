@@ -64,12 +64,12 @@ class LiveJob:
 
     @property
     def workers(self) -> list[str]:
-        """The names of the workers that run its plan, or ran it last: its host first; empty before there was one."""
+        """The names of the workers that run its plan, or ran it last; its host comes first."""
         return self._native.workers()
 
     @property
     def attempt(self) -> int:
-        """How often it was begun: by its first host, and whenever a worker was lost; 0 before the first time."""
+        """How often it was begun, first and whenever a worker was lost; 0 before the first time."""
         return self._native.host()[1]
 
     @property
