@@ -82,7 +82,7 @@ fn no_workers<T>(cluster: Option<&str>) -> Result<T> {
 }
 
 /// The names of the workers, each as often as it has threads, in turns: neighbours are on different workers.
-fn slots(workers: &Workers) -> Vec<&String> {
+pub fn slots(workers: &Workers) -> Vec<&String> {
     let rounds = workers.values().copied().max().unwrap_or(1).max(1);
     let round = |round: u32| workers.iter().filter(move |(_, threads)| (**threads).max(1) > round);
     (0..rounds).flat_map(round).map(|(name, _)| name).collect()

@@ -13,6 +13,7 @@ use super::team::{Station, Team};
 use super::team_runtime::is_interrupted;
 use crate::error::of_store;
 use crate::live_workers::{LiveWorker, addresses, live_workers};
+use crate::placement::{self, Workers};
 use crate::records::Tables;
 use datafusion::common::Result;
 use std::collections::BTreeMap;
@@ -270,15 +271,13 @@ fn may_take_part(worker: &LiveWorker, record: &LiveJobRecord) -> bool {
 /// Who runs the channels of a job that this worker hosts: all workers that may, this one first, each as often
 /// as it has threads, but no more than the job has channels side by side.
 fn slots(own: &str, record: &LiveJobRecord, live: &[LiveWorker]) -> Vec<String> {
-    let mut workers: Vec<&LiveWorker> =
-        live.iter().filter(|worker| may_take_part(worker, record) || worker.name == own).collect();
-    workers.sort_by(|left, right| left.name.cmp(&right.name));
-    let first = workers.iter().position(|worker| worker.name == own).unwrap_or_default();
-    workers.rotate_left(first);
-    let rounds = workers.iter().map(|worker| worker.record.threads.max(1)).max().unwrap_or(1);
-    let round = |round: u32| workers.iter().filter(move |worker| worker.record.threads.max(1) > round);
-    let slots = (0..rounds).flat_map(round).map(|worker| worker.name.clone());
-    slots.take(record.width.max(1) as usize).collect()
+    let team = live.iter().filter(|worker| may_take_part(worker, record) || worker.name == own);
+    let team: Workers = team.map(|worker| (worker.name.clone(), worker.record.threads)).collect();
+    let mut slots = placement::slots(&team);
+    // Each worker has one of the first slots.
+    let first = slots.iter().position(|worker| *worker == own).unwrap_or_default();
+    slots[..team.len()].rotate_left(first);
+    slots.into_iter().take(record.width.max(1) as usize).cloned().collect()
 }
 
 /// Whether a worker may host a job, and no other that may hosts fewer.

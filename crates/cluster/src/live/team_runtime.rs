@@ -10,6 +10,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use datafusion::common::{DataFusionError, Result};
 use std::convert::Infallible;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
@@ -17,6 +18,7 @@ use tokio::task::JoinSet;
 use whimbrel_plan::References;
 use whimbrel_sharded::Report;
 use whimbrel_sharded::action::{EpochPlan, EpochQuery, EpochRuntime, REPORTS};
+use whimbrel_sharded::error::panicked;
 use whimbrel_sharded::program::ChannelId;
 use whimbrel_sharded::runtime::{
     ChannelStart, Execution, Frame, OrderSink, Progress, SourceOrder, States, spawn,
@@ -87,7 +89,9 @@ impl TeamRuntime {
             let (outcome, progress, sender) = (outcome.clone(), progress.clone(), sender.clone());
             let taking = taking.clone();
             let take = move || {
-                if let Err(error) = take_reports(frames, &sender, &progress) {
+                let taken = catch_unwind(AssertUnwindSafe(|| take_reports(frames, &sender, &progress)));
+                let taken = taken.unwrap_or_else(|panic| Err(panicked("the reports of a member", panic)));
+                if let Err(error) = taken {
                     outcome.fail(error);
                     progress.cancel();
                 }
