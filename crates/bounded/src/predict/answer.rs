@@ -149,7 +149,7 @@ impl Prediction {
         let keeps = all.iter().map(|latency| keeps(latency, slo, samples));
         let probability = keeps.sum::<f64>() / all.len().max(1) as f64;
         let extrapolated = latencies.iter().any(|latency| latency.beyond);
-        let own = latencies.iter().map(|latency| latency.local).fold(0.0, f64::max);
+        let own = latencies.iter().map(|latency| latency.own).fold(0.0, f64::max);
         let own = Duration::from_nanos(own as u64);
         let few_samples = slo.quantile + DEVIATE * error >= 1.0;
         let together = latencies.iter().map(|latency| latency.comonotone_quantile(slo.quantile)).collect();

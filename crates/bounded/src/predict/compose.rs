@@ -11,8 +11,11 @@ use crate::execute::Executor;
 pub(super) struct Latency {
     /// Each round as if it knew nothing of the others.
     pub rounds: Vec<Distribution>,
-    /// Our own part, in nanoseconds.
-    pub local: f64,
+    /// What the engine itself takes, in nanoseconds: never negative.
+    pub own: f64,
+    /// What is added to the rounds for it, in nanoseconds. It can be negative: rounds have in them what it takes
+    /// to read as many values as the tables of the measurement have.
+    pub correction: f64,
     /// Some round is beyond what was measured.
     pub beyond: bool,
 }
@@ -22,7 +25,7 @@ impl Latency {
     pub fn independent(&self) -> Distribution {
         let nothing = || Distribution::constant(std::time::Duration::ZERO);
         let all = self.rounds.iter().cloned().reduce(|all, round| all.then(&round));
-        all.unwrap_or_else(nothing).shifted(self.local)
+        all.unwrap_or_else(nothing).shifted(self.correction)
     }
 
     /// This quantile if rounds are slow together, always: the sum of their quantiles. No dependence between
@@ -30,14 +33,16 @@ impl Latency {
     /// are correlated.
     pub fn comonotone_quantile(&self, quantile: f64) -> std::time::Duration {
         let rounds: f64 = self.rounds.iter().map(|round| round.quantile(quantile).as_nanos() as f64).sum();
-        std::time::Duration::from_nanos((rounds + self.local).max(0.0) as u64)
+        std::time::Duration::from_nanos((rounds + self.correction).max(0.0) as u64)
     }
 }
 
 impl Model {
     /// The latency of what an outline says, in one interval.
     pub(super) fn latency(&self, interval: &Interval, outline: &Outline, executor: Executor) -> Latency {
-        let mut latency = Latency { rounds: vec![], local: self.local.of(outline), beyond: false };
+        let own = self.local.own(outline);
+        let correction = own - self.local.within_rounds(outline);
+        let mut latency = Latency { rounds: vec![], own, correction, beyond: false };
         for round in &outline.rounds {
             let parts = round.iter().map(|shape| self.part(interval, shape, executor));
             let parts: Vec<(Distribution, bool)> = parts.collect();
@@ -64,15 +69,18 @@ impl Model {
 }
 
 impl Local {
-    /// What is ours of a call. Rounds have in them what it takes to read as many values as our own tables
-    /// have.
-    fn of(&self, outline: &Outline) -> f64 {
-        let tuples: u64 = outline.rounds.iter().flatten().map(|shape| shape.requests * shape.tuples).sum();
-        let values = outline.values as f64 - (tuples * COLUMNS as u64) as f64;
+    /// What is ours of a call: the call itself, the values it reads and its local operators.
+    fn own(&self, outline: &Outline) -> f64 {
         let work = outline.work.iter().map(|work| {
             let cost = self.operators.iter().find(|(operator, _)| *operator == work.operator);
             cost.map_or(0.0, |(_, cost)| work.expressions as f64 * (cost.fixed + cost.row * work.rows as f64))
         });
-        self.call + self.value * values + work.sum::<f64>()
+        self.call + self.value * outline.values as f64 + work.sum::<f64>()
+    }
+
+    /// What the measured rounds have in them of it.
+    fn within_rounds(&self, outline: &Outline) -> f64 {
+        let tuples: u64 = outline.rounds.iter().flatten().map(|shape| shape.requests * shape.tuples).sum();
+        self.value * (tuples * COLUMNS as u64) as f64
     }
 }
