@@ -30,6 +30,7 @@ use futures::future::poll_fn;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 use whimbrel_plan::{has_long_conditions, with_room, with_room_if};
 use whimbrel_temporal::Message;
@@ -54,8 +55,13 @@ enum Polled {
     Rows(RecordBatch),
     /// A leaf waits for this lane.
     Blocked(usize),
+    /// The plan computes on: it has given no row for so long that whoever runs it may want to stop it.
+    Working,
     Ended,
 }
+
+/// How long a poll goes on without a row.
+const POLL_LIMIT: Duration = Duration::from_millis(20);
 
 impl RelationalProgram {
     /// A program that runs an optimized plan with [`Leaf`] nodes; `lanes` says how many lanes each input has.
@@ -99,14 +105,17 @@ impl RelationalProgram {
         lint::check_replayable(&physical_plan(fragment, session, memory, &new_runtime()?)?.1)
     }
 
-    /// Polls the plan until it gives rows, ends or is blocked.
+    /// Polls the plan until it gives rows, ends or is blocked, or has taken some time. A recursion without end
+    /// gives no row, but it yields now and then.
     fn poll(&mut self) -> Result<Polled> {
         let RelationalProgram { stream, inputs, runtime, .. } = self;
+        let begun = Instant::now();
         runtime.block_on(poll_fn(|context| match stream.poll_next_unpin(context) {
             Poll::Ready(Some(rows)) => Poll::Ready(rows.map(Polled::Rows)),
             Poll::Ready(None) => Poll::Ready(Ok(Polled::Ended)),
             Poll::Pending => match inputs.blocked_lane(context.waker()) {
                 Some(lane) => Poll::Ready(Ok(Polled::Blocked(lane))),
+                None if begun.elapsed() > POLL_LIMIT => Poll::Ready(Ok(Polled::Working)),
                 None => Poll::Pending,
             },
         }))
@@ -206,6 +215,7 @@ impl ChannelProgram for RelationalProgram {
                 self.needed = Some(lane);
                 Ok(Step::Needs(lane))
             }
+            Polled::Working => Ok(Step::Ready),
             Polled::Ended => Ok(Step::Ended),
         }
     }

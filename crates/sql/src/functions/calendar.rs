@@ -20,7 +20,7 @@ use datafusion::logical_expr::{ScalarUDF, Signature, Volatility};
 use std::sync::{Arc, LazyLock};
 
 /// A day in microseconds.
-const DAY: i64 = 86_400_000_000;
+pub(super) const DAY: i64 = 86_400_000_000;
 
 /// What instants are computed in.
 const INSTANT: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
@@ -41,9 +41,9 @@ pub(super) fn all() -> Vec<Arc<ScalarUDF>> {
 
 /// An instant by the calendar: months since year 0, the day of the month from 0, and the time of day.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Calendar {
+pub(super) struct Calendar {
     /// Months since 1970.
-    months: i64,
+    pub months: i64,
     /// The day of the month.
     day: i64,
     /// The time of the day in microseconds.
@@ -53,7 +53,7 @@ struct Calendar {
 impl Calendar {
     /// Of microseconds since 1970, in the proleptic Gregorian calendar: years begin in March, so that a leap
     /// day is the last of its year, and 400 of them have 146,097 days.
-    fn of(instant: i64) -> Calendar {
+    pub fn of(instant: i64) -> Calendar {
         let (days, time) = (instant.div_euclid(DAY) + 719_468, instant.rem_euclid(DAY));
         let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
         let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
@@ -63,11 +63,18 @@ impl Calendar {
     }
 
     /// The first day of a month, in days since 1970.
-    fn first_day(months: i64) -> i64 {
+    pub fn first_day(months: i64) -> i64 {
         let months = months - 2;
         let (year, month) = (months.div_euclid(12), months.rem_euclid(12));
         let (era, year) = (year.div_euclid(400), year.rem_euclid(400));
         era * 146_097 + 365 * year + year / 4 - year / 100 + (153 * month + 2) / 5 - 719_468
+    }
+
+    /// The instant so many months later: on the same day, or the last one of a shorter month.
+    pub fn months_later(self, months: i64) -> Option<i64> {
+        let later = Calendar { months: self.months + months, ..self };
+        let day = later.day.min(later.days_of_month() - 1);
+        (Calendar::first_day(later.months) + day).checked_mul(DAY)?.checked_add(self.time)
     }
 
     /// How many days the month has.

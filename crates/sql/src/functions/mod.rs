@@ -2,6 +2,7 @@
 //!
 //! A program (`to_python`) has no word for them.
 
+mod bins;
 mod bits;
 mod calendar;
 mod clock;
@@ -13,16 +14,19 @@ mod lengths;
 mod list_length;
 mod lists;
 mod matches;
+mod overridden;
 mod read;
 mod reductions;
 pub(crate) mod references;
 mod registry;
 mod sequences;
+mod series;
 mod sizes;
 mod templates;
 mod text;
 mod to_timestamp;
 pub(crate) mod type_names;
+mod whole_decimals;
 pub(crate) mod zones;
 
 pub(crate) use bits::{shift_left, shift_right};
@@ -50,6 +54,7 @@ pub(crate) fn all() -> Vec<Arc<ScalarUDF>> {
     let families = [
         lengths::all(),
         calendar::all(),
+        bins::all(),
         instants::all(),
         zones::all(),
         reductions::all(),
@@ -61,6 +66,8 @@ pub(crate) fn all() -> Vec<Arc<ScalarUDF>> {
         json::all(),
         lists::all(),
         to_timestamp::all(),
+        series::all(),
+        whole_decimals::all(),
     ];
     families.into_iter().flatten().collect()
 }

@@ -1,71 +1,75 @@
-//! `to_timestamp(x)` of a float that fails if `x` seconds after 1970 are out of range; DataFusion's function
-//! returns the nearest instant. For arguments of other types it is DataFusion's function.
+//! `to_timestamp(x)` of a number, in microseconds: DataFusion's function counts nanoseconds, which end in the
+//! year 2262, and returns the nearest instant for a float beyond. For texts it is DataFusion's function.
+//!
+//! ```sql
+//! select to_timestamp(1.5);           -- 1970-01-01 00:00:01.5
+//! select to_timestamp(253370764800);  -- 9999-01-01 00:00:00
+//! ```
 
-use datafusion::arrow::array::AsArray;
-use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::{DataType, Float64Type};
+use super::overridden::Overridden;
+use datafusion::arrow::array::{ArrayRef, AsArray, TimestampMicrosecondArray};
+use datafusion::arrow::datatypes::{DataType, Float64Type, Int64Type, TimeUnit};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::{Result, exec_err};
 use datafusion::functions::datetime;
-use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
-use datafusion::logical_expr::{
-    ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
-};
+use datafusion::logical_expr::ScalarUDF;
+use std::fmt::Display;
 use std::sync::Arc;
 
 /// The functions of this module.
 pub(super) fn all() -> Vec<Arc<ScalarUDF>> {
-    vec![Arc::new(ScalarUDF::from(ToTimestamp { any: datetime::to_timestamp(&ConfigOptions::default()) }))]
+    let texts = datetime::to_timestamp(&ConfigOptions::default());
+    vec![Overridden::function(texts, coerce, instant_type, instants)]
 }
 
-/// `to_timestamp(x)`.
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct ToTimestamp {
-    /// DataFusion's function.
-    any: Arc<ScalarUDF>,
+/// Numbers are cast to integers or floats of eight bytes.
+fn coerce(types: &[DataType]) -> Option<Vec<DataType>> {
+    match types {
+        [number] if number.is_integer() => Some(vec![DataType::Int64]),
+        [number] if number.is_numeric() => Some(vec![DataType::Float64]),
+        _ => None,
+    }
 }
 
-impl ScalarUDFImpl for ToTimestamp {
-    fn name(&self) -> &str {
-        self.any.name()
+/// The type of the instants of numbers.
+fn instant_type(types: &[DataType]) -> Option<DataType> {
+    match types {
+        [number] if number.is_numeric() => Some(DataType::Timestamp(TimeUnit::Microsecond, None)),
+        _ => None,
     }
+}
 
-    fn signature(&self) -> &Signature {
-        self.any.signature()
-    }
-
-    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
-        self.any.return_type(types)
-    }
-
-    fn with_updated_config(&self, config: &ConfigOptions) -> Option<ScalarUDF> {
-        let any = self.any.inner().with_updated_config(config)?;
-        Some(ScalarUDF::from(ToTimestamp { any: Arc::new(any) }))
-    }
-
-    fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
-        let of_float = match args.first() {
-            Some(seconds) => info.get_data_type(seconds)?.is_floating(),
-            None => false,
-        };
-        Ok(match of_float {
-            true => ExprSimplifyResult::Original(args),
-            false => ExprSimplifyResult::Simplified(self.any.call(args)),
-        })
-    }
-
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        if let Some(seconds) = args.args.first().filter(|seconds| seconds.data_type().is_floating()) {
-            let seconds = cast(&seconds.to_array(args.number_rows)?, &DataType::Float64)?;
-            let is_instant = |seconds: f64| (seconds * 1e9).abs() < i64::MAX as f64;
-            if let Some(wrong) =
-                seconds.as_primitive::<Float64Type>().iter().flatten().find(|s| !is_instant(*s))
-            {
-                return exec_err!(
-                    "to_timestamp: {wrong:e} seconds after 1970 are not between the years 1677 and 2262"
-                );
-            }
+/// The instants that many seconds after 1970.
+fn instants(args: &[ArrayRef]) -> Result<ArrayRef> {
+    let instants: Result<TimestampMicrosecondArray> = match args[0].data_type() {
+        DataType::Int64 => {
+            let seconds = args[0].as_primitive::<Int64Type>();
+            seconds.iter().map(|seconds| seconds.map(of_integer).transpose()).collect()
         }
-        self.any.invoke_with_args(args)
+        _ => {
+            let seconds = args[0].as_primitive::<Float64Type>();
+            seconds.iter().map(|seconds| seconds.map(of_float).transpose()).collect()
+        }
+    };
+    Ok(Arc::new(instants?))
+}
+
+/// Microseconds after 1970.
+fn of_integer(seconds: i64) -> Result<i64> {
+    seconds.checked_mul(1_000_000).map_or_else(|| beyond(seconds), Ok)
+}
+
+/// Microseconds after 1970.
+fn of_float(seconds: f64) -> Result<i64> {
+    let micros = (seconds * 1e6).round();
+    // The largest integer is no float: a float that is not less is beyond it.
+    match micros >= i64::MIN as f64 && micros < i64::MAX as f64 {
+        true => Ok(micros as i64),
+        false => beyond(format!("{seconds:e}")),
     }
+}
+
+/// The error for an instant that no timestamp has.
+fn beyond<T>(seconds: impl Display) -> Result<T> {
+    exec_err!("to_timestamp: {seconds} seconds after 1970 are beyond the first or the last timestamp")
 }

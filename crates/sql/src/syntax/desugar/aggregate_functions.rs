@@ -67,11 +67,20 @@ pub(super) fn count_star(function: &mut Function) {
 }
 
 /// `string_agg(x)` is `string_agg(x, ',')`.
+///
+/// Between texts with a null there is a null: the whole is the least of none.
 pub(super) fn default_separator(function: &mut Function) {
-    if let FunctionArguments::List(list) = &mut function.args
-        && list.args.len() == 1
-    {
+    let FunctionArguments::List(list) = &mut function.args else { return };
+    if list.args.len() == 1 {
         list.args.push(FunctionArg::Unnamed(FunctionArgExpr::Expr(quote(","))));
+    }
+    if let [_, FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(separator)))] = list.args.as_slice()
+        && separator.value == Value::Null
+        && let Some(null) = parse_expr("cast(null as varchar)")
+    {
+        list.args = vec![FunctionArg::Unnamed(FunctionArgExpr::Expr(null))];
+        list.clauses.clear();
+        function.name = ObjectName::from(vec![Ident::new("min")]);
     }
 }
 

@@ -38,10 +38,7 @@ const NAMES: &[(&str, &str)] = &[
     ("regexp_matches", "regexp_like"),
     ("regexp_split_to_array", "string_split_regex"),
     ("sign", "signum"),
-    ("split", "string_to_array"),
-    ("str_split", "string_to_array"),
     ("str_split_regex", "string_split_regex"),
-    ("string_split", "string_to_array"),
     ("strlen", "octet_length"),
     ("struct_extract", "get_field"),
     ("suffix", "ends_with"),
@@ -92,11 +89,24 @@ const LIST_REDUCTIONS: &[(&str, &str)] = &[
     ("skewness", "list_skewness"),
 ];
 
+/// Functions of a list that refuse a null without a type.
+const OF_LISTS: &[&str] = &[
+    "array_length",
+    "array_ndims",
+    "array_resize",
+    "array_to_string",
+    "cardinality",
+    "list_resize",
+    "list_to_string",
+    "list_length",
+];
+
 /// Replaces a call by one of functions that the planner has. It breaks off with why it cannot.
 pub(super) fn desugar(expr: &mut Expr) -> ControlFlow<String> {
     let Expr::Function(call) = expr else { return ControlFlow::Continue(()) };
     null_treatment(call);
     drop_repeated_order(call);
+    null_list(call);
     let [name] = call.name.0.as_slice() else { return ControlFlow::Continue(()) };
     let name = name.to_string().to_ascii_lowercase();
     if let Some((_, known)) = NAMES.iter().chain(json::NAMES).find(|(other, _)| *other == name) {
@@ -158,6 +168,19 @@ fn null_treatment(call: &mut Function) {
         && call.null_treatment.is_none()
     {
         call.null_treatment = last.null_treatment.take();
+    }
+}
+
+/// `array_length(null)`: the null of a list.
+fn null_list(call: &mut Function) {
+    let name = call.name.to_string().to_ascii_lowercase();
+    if OF_LISTS.contains(&name.as_str())
+        && let FunctionArguments::List(list) = &mut call.args
+        && let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(first))) = list.args.first_mut()
+        && matches!(first, Expr::Value(value) if value.value == Value::Null)
+        && let Some(null) = parse_expr("cast(null as bigint[])")
+    {
+        *first = null;
     }
 }
 
@@ -257,6 +280,18 @@ fn as_other_calls(name: &str, function: &Function) -> Option<Expr> {
             let args = [list.clone(), length].into_iter().chain(value.iter().cloned());
             return Some(call("array_resize", args.collect()));
         }
+        ("list_first" | "array_first", [list]) => format!("array_element({list}, 1)"),
+        ("list_last" | "array_last", [list]) => format!("array_element({list}, -1)"),
+        ("split" | "str_split" | "string_split", [text, Expr::Value(separator)])
+            if separator.value != Value::Null =>
+        {
+            format!("string_to_array({text}, {separator})")
+        }
+        // Without a separator the text is one part. `string_to_array` takes its letters apart, as in PostgreSQL.
+        ("split" | "str_split" | "string_split", [text, separator]) => format!(
+            "case when {separator} is not null then string_to_array({text}, {separator}) \
+             when {text} is not null then [{text}] end"
+        ),
         ("regexp_full_match", [text, pattern]) => {
             format!("regexp_like({text}, '^(?:' || {pattern} || ')$')")
         }
@@ -277,9 +312,8 @@ fn as_other_calls(name: &str, function: &Function) -> Option<Expr> {
             let text = width.to_string().to_ascii_lowercase();
             let origin =
                 if days.iter().any(|unit| text.contains(unit)) { "2000-01-01" } else { "2000-01-03" };
-            format!("date_bin({width}, {instant}, timestamp '{origin}')")
+            format!("time_bucket({width}, {instant}, timestamp '{origin}')")
         }
-        ("time_bucket", [width, instant, origin]) => format!("date_bin({width}, {instant}, {origin})"),
         ("isinf", [number]) => {
             format!("coalesce(abs({number}) = cast('inf' as double), {number} is null and null)")
         }

@@ -2,13 +2,19 @@
 
 use crate::syntax::ast::{arguments, call, number};
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
-use datafusion::sql::sqlparser::ast::{Array, CaseWhen, Expr, Function};
+use datafusion::sql::sqlparser::ast::{Array, CaseWhen, Expr, Function, Value};
 
 /// Rewrites a call by functions of DataFusion.
 pub(super) fn desugar(name: &str, function: &Function) -> Option<Expr> {
     let has =
         |map: &Expr, key: &Expr| call("array_has", vec![call("map_keys", vec![map.clone()]), key.clone()]);
     match (name, arguments(function)?.as_slice()) {
+        // DataFusion's functions refuse a null without a type.
+        ("map_keys" | "map_values" | "map_entries", [null @ Expr::Value(value)])
+            if value.value == Value::Null =>
+        {
+            Some(null.clone())
+        }
         ("map_contains", [map, key]) => Some(has(map, key)),
         ("map_contains_value", [map, value]) => {
             Some(call("array_has", vec![call("map_values", vec![map.clone()]), value.clone()]))

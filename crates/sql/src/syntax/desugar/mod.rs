@@ -31,6 +31,7 @@ mod set_operations;
 mod substitute;
 mod table_functions;
 mod type_names;
+mod unnamed_subqueries;
 mod unpivot;
 
 pub(super) use alias_reuse::inline_aliases;
@@ -99,6 +100,7 @@ impl VisitorMut for Desugar {
         select::all_columns(&mut query.body);
         order_by_all::desugar(query);
         select::desugar(&mut query.body);
+        unnamed_subqueries::desugar(query);
         merge_using_columns(query);
         named_windows::desugar(query)?;
         set_operations::mark_multisets(&mut query.body);

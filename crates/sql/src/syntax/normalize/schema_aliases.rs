@@ -1,9 +1,13 @@
 //! Tables of one name in two schemas: `from t, s.t`. DataFusion takes a column of `t` for one of any `t`, in
 //! any schema. So where both are read, `s.t` gets the alias `"t of s"`.
 //!
+//! Its star is written with the schema: DataFusion's planner does not know `t.*` of `s.t`.
+//!
 //! ```sql
 //! select t.x, s.t.x from t, s.t;
 //! -- select t.x, "t of s".x from t, s.t as "t of s"
+//! select t.* from s.t;
+//! -- select s.t.* from s.t
 //! ```
 
 use crate::syntax::ast;
@@ -22,6 +26,7 @@ pub(super) fn disambiguate(query: &mut Query) {
     ast::selects(&mut query.body, &mut |select| {
         let mut read = Vec::new();
         select.from.iter().for_each(|from| names_read(from, &mut read));
+        select.projection.iter_mut().for_each(|item| qualify_star(item, &read));
         let twice = |name: &Vec<String>| {
             read.iter().any(|other| {
                 other.last() == name.last() && without_default_schema(other) != without_default_schema(name)
@@ -32,6 +37,17 @@ pub(super) fn disambiguate(query: &mut Query) {
     if !found.is_empty() {
         // The visitor never breaks off.
         let _: ControlFlow<()> = walk_mut(query, &mut Aliases { tables: found });
+    }
+}
+
+/// Writes `t.*` of a table `s.t` with its schema.
+fn qualify_star(item: &mut SelectItem, read: &[Vec<String>]) {
+    if let SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), _) = item
+        && let Some([table]) = parts(name).as_deref()
+        && let [only] = read.iter().filter(|read| read.last() == Some(table)).collect::<Vec<_>>().as_slice()
+        && only.len() > 1
+    {
+        *name = ObjectName::from(only.iter().map(|part| Ident::with_quote('"', part)).collect::<Vec<_>>());
     }
 }
 
