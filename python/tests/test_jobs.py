@@ -228,7 +228,7 @@ def test_files_that_grow_are_followed(tmp_path: Path) -> None:
     rows: list[wb.Row] = []
 
     def wait_for(count: int) -> None:
-        until = time.monotonic() + 10
+        until = time.monotonic() + 60
         while len(rows) < count and time.monotonic() < until:
             time.sleep(0.01)
         assert len(rows) == count, rows

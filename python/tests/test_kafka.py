@@ -204,7 +204,6 @@ def test_messages_of_transactions_are_read_once_they_are_committed(topic: Callab
     shard = source.open(0)
     slices = list(cuts(shard))
     assert slices[-1][1] == {"0": 44, "1": 0}
-    begun = time.monotonic()
     assert [each["n"] for batch in read(shard, slices) for each in batch] == [*range(10), *range(20, 30)]
     # Any two offsets are the bounds of a slice, also in the middle of what is no message.
     for end in range(45):
@@ -212,7 +211,6 @@ def test_messages_of_transactions_are_read_once_they_are_committed(topic: Callab
         # Ten offsets and a mark for each transaction.
         expected = [n for n in (*range(10), *range(20, 30)) if n + n // 10 < end]
         assert [each["n"] for batch in between for each in batch] == expected
-    assert time.monotonic() - begun < 15
     producer.begin_transaction()
     producer.produce(name, row(99), partition=0)
     producer.flush()

@@ -18,7 +18,7 @@ SCHEMA = {"time": "int64", "item": "string"}
 
 
 def eventually(condition: Callable[[], bool]) -> None:
-    until = time.monotonic() + 10
+    until = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < until, "it did not happen"
         time.sleep(0.005)

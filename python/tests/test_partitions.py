@@ -65,7 +65,7 @@ def test_a_slow_device_is_not_late_and_none_waits_for_it() -> None:
     windows = live.query(lambda q: q.tumbling(10).aggregate(n=wb.count()))
     with windows.subscribe(seen.append) as job:
         live.push([(1, "slow", 1), (105, "fast", 1), (125, "fast", 1)])
-        until = time.monotonic() + 10
+        until = time.monotonic() + 60
         while not seen and time.monotonic() < until:
             time.sleep(0.01)
         assert [(row.start, row.device, row.n) for row in seen] == [(110, "fast", 1)]

@@ -178,7 +178,7 @@ def settled(said: list[Said], before: int, expected: list[Said]) -> list[Said]:
     def news() -> list[Said]:
         return [event for event in said[before:] if event.kind != "punctuation" or event in expected]
 
-    until = time.monotonic() + 5
+    until = time.monotonic() + 60
     while len(news()) < len(expected) and time.monotonic() < until:
         time.sleep(0.01)
     time.sleep(0.1)

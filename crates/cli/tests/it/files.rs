@@ -141,7 +141,7 @@ fn writing(folder: &Folder) -> std::process::Child {
     let child = folder.command(&["sql", endless]).stderr(std::process::Stdio::null()).spawn().unwrap();
     let begun = std::time::Instant::now();
     while !folder.names().iter().any(|name| name.ends_with(".partial")) {
-        assert!(begun.elapsed().as_secs() < 20, "{:?}", folder.names());
+        assert!(begun.elapsed().as_secs() < 120, "{:?}", folder.names());
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     child

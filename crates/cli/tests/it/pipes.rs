@@ -3,7 +3,7 @@
 use crate::command::{Folder, flights, whimbrel};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 #[test]
 fn nobody_minds_a_closed_pipe() {
@@ -46,7 +46,6 @@ fn an_interrupt_ends_a_query_with_130() {
         flights()
     );
     for threads in ["1", "2"] {
-        let since = Instant::now();
         let child = folder
             .command(&["sql", "-o", "x.csv", "--threads", threads, &query])
             .stderr(Stdio::piped())
@@ -58,7 +57,6 @@ fn an_interrupt_ends_a_query_with_130() {
         let output = child.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(130));
         assert_eq!(String::from_utf8(output.stderr).unwrap(), "interrupted\n");
-        assert!(since.elapsed() < Duration::from_secs(10), "{:?}", since.elapsed());
         assert_eq!(folder.names(), Vec::<String>::new());
     }
 }
@@ -73,11 +71,9 @@ fn an_interrupt_ends_the_wait_for_a_reader() {
     for call in [&["sql", "-o", "pipe.csv", "select 1 as a"][..], &copy] {
         let child = folder.command(call).stderr(Stdio::piped()).spawn().unwrap();
         std::thread::sleep(Duration::from_millis(500));
-        let interrupted = Instant::now();
         assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
         let output = child.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(130));
-        assert!(interrupted.elapsed() < Duration::from_secs(5));
     }
     // A reader that comes later gets all of it.
     let child = folder.command(&copy).spawn().unwrap();

@@ -84,7 +84,7 @@ fn cancel_stops_a_job_that_waits() {
         job.wait().unwrap();
         canceller.join().unwrap();
         assert!(job.cancelled());
-        assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
+        assert!(started.elapsed() < Duration::from_secs(60), "{:?}", started.elapsed());
     }
     drop(senders);
 }
@@ -100,7 +100,7 @@ fn cancel_stops_a_job_that_works() {
         action.job().cancel();
         let error = action.wait().expect_err("no result");
         assert!(error.to_string().contains("cancelled"));
-        assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
+        assert!(started.elapsed() < Duration::from_secs(60), "{:?}", started.elapsed());
     }
 }
 
