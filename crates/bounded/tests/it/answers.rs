@@ -3,7 +3,6 @@
 use crate::stores::{Kind, everywhere};
 use crate::support::{Any, ask, bound, rows, script};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 use whimbrel_bounded::{Argument, Database, Executor, Observed, Options};
 
 const SCHEMA: &str = "
