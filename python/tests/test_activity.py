@@ -25,6 +25,8 @@ def until(condition: Callable[[], Any]) -> None:
 
 
 def operator(subscription: wb.Subscription, name: str) -> Operator:
+    """An operator of a query, once it has begun to run."""
+    until(lambda: subscription.stats().operators)
     return next(o for o in subscription.stats().operators if o.name == name)
 
 

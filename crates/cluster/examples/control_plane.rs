@@ -75,6 +75,7 @@ fn start_workers(url: &str, workers: usize, references: &Arc<dyn References>) ->
         threads: 1,
         folder: std::env::temp_dir(),
         backup_memory: 1 << 20,
+        metrics: None,
     };
     let began = Instant::now();
     let start = |_| Worker::start(connect(url), Arc::clone(references), &options);

@@ -155,6 +155,16 @@ impl Backup {
         });
     }
 
+    /// How many bytes of frames are in memory, and how many may be.
+    pub fn memory(&self) -> (usize, usize) {
+        (self.memory.used.load(Ordering::Relaxed), self.memory.limit)
+    }
+
+    /// How many queues it keeps.
+    pub fn queue_count(&self) -> usize {
+        self.lock().len()
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<QueueName, Arc<QueueBackup>>> {
         // Every change is one insertion or removal.
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)

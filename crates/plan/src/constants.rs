@@ -4,14 +4,15 @@
 //!
 //! Before it does, sums, differences and products without columns are replaced by calls of a function that
 //! fails on overflow, as the same over rows does. So are those in a lambda over a constant list. A call
-//! that fails is not folded. It stays in the plan and fails when it is run, but not in a branch of a `case`
-//! that is never reached.
+//! of two literals is computed at once: a call asks for the names of all that is below it, so that a chain of
+//! calls would take the cube of its length. A call that fails is not folded. It stays in the plan and fails
+//! when it is run, but not in a branch of a `case` that is never reached.
 
 use datafusion::arrow::array::{Array, AsArray};
 use datafusion::arrow::compute::kernels::numeric::{add, mul, sub};
 use datafusion::arrow::datatypes::{DataType, Decimal128Type, Decimal256Type, Field, FieldRef};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion, TreeNodeRewriter};
-use datafusion::common::{DFSchema, Result, internal_err};
+use datafusion::common::{DFSchema, Result, ScalarValue, internal_err};
 use datafusion::logical_expr::expr::{HigherOrderFunction, ScalarFunction};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::simplify::SimplifyContext;
@@ -125,25 +126,35 @@ fn has_arithmetic(expr: &Expr) -> bool {
 /// Replaces the operators that DataFusion would fold.
 #[derive(Default)]
 struct CheckConstants {
-    /// For each expression on the way down, whether everything below it that was visited is constant.
-    constant: Vec<bool>,
+    /// For each expression on the way down, what is known of everything below it that was visited.
+    visited: Vec<Visited>,
+}
+
+/// What is known of the operands of an expression.
+#[derive(Debug, Clone, Copy)]
+struct Visited {
+    /// All are constant.
+    constant: bool,
+    /// One is a sum, a difference or a product that is too large. What is computed of it fails with it, and
+    /// needs no check.
+    fails: bool,
 }
 
 impl TreeNodeRewriter for CheckConstants {
     type Node = Expr;
 
     fn f_down(&mut self, expr: Expr) -> Result<Transformed<Expr>> {
-        self.constant.push(true);
+        self.visited.push(Visited { constant: true, fails: false });
         Ok(Transformed::no(expr))
     }
 
     fn f_up(&mut self, expr: Expr) -> Result<Transformed<Expr>> {
-        let constant = self.constant.pop().unwrap_or(false) && is_foldable(&expr);
-        if let (false, Some(around)) = (constant, self.constant.last_mut()) {
-            *around = false;
-        }
-        match expr {
-            Expr::BinaryExpr(binary) if constant && !has_lambda_variables(&binary) => check_overflow(binary),
+        let below = self.visited.pop().unwrap_or(Visited { constant: false, fails: false });
+        let constant = below.constant && is_foldable(&expr);
+        let checked = match expr {
+            Expr::BinaryExpr(binary) if constant && !below.fails && !has_lambda_variables(&binary) => {
+                check_overflow(binary)
+            }
             // Its lists are constant, and so is what the lambda makes of them.
             Expr::HigherOrderFunction(_) if constant => expr.map_children(|child| match child {
                 Expr::Lambda(_) => child.transform_up(|inner| match inner {
@@ -153,7 +164,20 @@ impl TreeNodeRewriter for CheckConstants {
                 other => Ok(Transformed::no(other)),
             }),
             other => Ok(Transformed::no(other)),
+        }?;
+        if let Some(around) = self.visited.last_mut() {
+            around.constant &= constant;
+            around.fails |= match &checked.data {
+                // A call of literals that does not fail was computed.
+                Expr::ScalarFunction(ScalarFunction { func, args }) => {
+                    let literal = |arg: &Expr| matches!(arg, Expr::Literal(_, None));
+                    func.inner().is::<CheckedArithmetic>() && args.iter().all(literal)
+                }
+                Expr::BinaryExpr(_) => below.fails,
+                _ => false,
+            };
         }
+        Ok(checked)
     }
 }
 
@@ -211,9 +235,47 @@ fn check_overflow(binary: BinaryExpr) -> Result<Transformed<Expr>> {
         }
     });
     Ok(match function {
-        Some(function) => Transformed::yes(function.call(vec![*binary.left, *binary.right])),
+        Some(function) => {
+            let computed = literals(&binary).and_then(|(left, right)| compute(binary.op, left, right).ok());
+            let call = || function.call(vec![*binary.left, *binary.right]);
+            Transformed::yes(computed.map_or_else(call, |value| Expr::Literal(value, None)))
+        }
         None => Transformed::no(Expr::BinaryExpr(binary)),
     })
+}
+
+/// The operands, if they are literals.
+fn literals(BinaryExpr { left, right, .. }: &BinaryExpr) -> Option<(&ScalarValue, &ScalarValue)> {
+    match (left.as_ref(), right.as_ref()) {
+        (Expr::Literal(left, None), Expr::Literal(right, None)) => Some((left, right)),
+        _ => None,
+    }
+}
+
+/// The sum, the difference or the product of two numbers.
+///
+/// # Errors
+/// `ArrowError` if it is too large.
+fn compute(op: Operator, left: &ScalarValue, right: &ScalarValue) -> Result<ScalarValue> {
+    let [left, right] = [left, right].map(|value| ColumnarValue::Scalar(value.clone()));
+    match checked(op, &left, &right)? {
+        ColumnarValue::Scalar(value) => Ok(value),
+        ColumnarValue::Array(values) => ScalarValue::try_from_array(&values, 0),
+    }
+}
+
+/// The sums, differences or products of numbers.
+///
+/// # Errors
+/// `ArrowError` if one is too large.
+fn checked(op: Operator, left: &ColumnarValue, right: &ColumnarValue) -> Result<ColumnarValue> {
+    let computed = match op {
+        Operator::Plus => apply(left, right, add),
+        Operator::Minus => apply(left, right, sub),
+        _ => apply(left, right, mul),
+    }?;
+    check_digits(&computed)?;
+    Ok(computed)
 }
 
 /// The functions that fail on overflow.
@@ -288,13 +350,7 @@ impl ScalarUDFImpl for CheckedArithmetic {
         let [left, right] = args.args.as_slice() else {
             return internal_err!("{} is of two numbers", self.name);
         };
-        let computed = match self.op {
-            Operator::Plus => apply(left, right, add),
-            Operator::Minus => apply(left, right, sub),
-            _ => apply(left, right, mul),
-        }?;
-        check_digits(&computed)?;
-        Ok(computed)
+        checked(self.op, left, right)
     }
 }
 
@@ -315,7 +371,6 @@ fn check_digits(values: &ColumnarValue) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use datafusion::common::ScalarValue;
     use datafusion::logical_expr::{col, lit, when};
 
     fn simple(expr: Expr) -> Expr {
@@ -352,6 +407,22 @@ mod tests {
         assert_eq!(simple(decimal(most - 1) + decimal(1)), decimal(most));
         assert!(matches!(simple(decimal(most) + decimal(1)), Expr::ScalarFunction(_)));
         assert!(matches!(simple(decimal(most) * decimal(2)), Expr::ScalarFunction(_)));
+    }
+
+    /// What is computed of a number that is too large fails with it.
+    #[test]
+    fn long_chains_are_computed() {
+        let chain = |first: i64| (0..2000).fold(lit(first), |sum, _| sum + lit(1_i64));
+        assert_eq!(simple(chain(0)), lit(2000_i64));
+        let fails = simple(chain(i64::MAX - 100));
+        let first = fails.exists(|expr| Ok(*expr == plus(i64::MAX, 1))).unwrap();
+        assert!(first, "{fails}");
+    }
+
+    #[test]
+    fn what_becomes_a_constant_in_the_same_round_is_checked() {
+        let cast = datafusion::logical_expr::cast(lit("1"), DataType::Int64);
+        assert_eq!(simple((cast + lit(i64::MAX - 1)) + lit(1_i64)), plus(i64::MAX, 1));
     }
 
     #[test]

@@ -46,6 +46,8 @@ pub struct WorkerSettings {
     pub folder: Option<PathBuf>,
     /// How many bytes of frames are kept in memory.
     pub backup_memory: usize,
+    /// Where its metrics can be had, as `http://address/metrics`; nowhere by default.
+    pub metrics: Option<SocketAddr>,
 }
 
 impl Default for WorkerSettings {
@@ -56,6 +58,7 @@ impl Default for WorkerSettings {
             threads: None,
             folder: None,
             backup_memory: BACKUP_MEMORY,
+            metrics: None,
         }
     }
 }
@@ -72,6 +75,7 @@ pub fn start_worker(address: &str, settings: &WorkerSettings) -> Result<Worker> 
         threads: u32::try_from(settings.threads.unwrap_or(cores)).unwrap_or(u32::MAX),
         folder: settings.folder.clone().unwrap_or_else(std::env::temp_dir),
         backup_memory: settings.backup_memory,
+        metrics: settings.metrics,
     };
     let address = Address::parse(address)?;
     if let Some(name) = address.virtual_cluster {

@@ -13,8 +13,8 @@ pub(super) struct Latency {
     pub rounds: Vec<Distribution>,
     /// What the engine itself takes, in nanoseconds: never negative.
     pub own: f64,
-    /// What is added to the rounds for it, in nanoseconds. It can be negative: rounds have in them what it takes
-    /// to read as many values as the tables of the measurement have.
+    /// What is added to the rounds for it, in nanoseconds. It can be negative: rounds have in them what it
+    /// takes to read as many values as the tables of the measurement have.
     pub correction: f64,
     /// Some round is beyond what was measured.
     pub beyond: bool,

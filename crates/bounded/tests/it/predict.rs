@@ -362,7 +362,8 @@ fn what_the_engine_itself_takes_is_not_promised() {
     assert!(said.holds && said.own > Duration::ZERO, "{said}");
     let near = find.predict(&model, Slo::new(0.5, said.own * 2).unwrap()).unwrap();
     assert!(!near.holds && near.to_string().contains("what the engine itself takes"), "{near}");
-    // Rounds were measured on wider rows: what they have in them for that is no part of the engine's own time.
+    // Rounds were measured on wider rows: what they have in them for that is no part of the engine's own
+    // time.
     let narrow = "select timestamp from thoughts where owner = :owner order by timestamp limit 100";
     let narrow = db.prepare(narrow).unwrap().predict(&model, Slo::new(0.5, ms(10_000)).unwrap()).unwrap();
     assert!(narrow.own > Duration::ZERO, "{narrow}");

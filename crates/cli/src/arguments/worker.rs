@@ -23,6 +23,9 @@ pub struct Worker {
     /// How much of that is kept in memory, as 512MB or 2GiB.
     #[arg(long, value_name = "SIZE", value_parser = super::settings::bytes, default_value_t = BACKUP_MEMORY)]
     backup_memory: usize,
+    /// Where its metrics can be had, as http://ADDRESS/metrics in the text format of Prometheus.
+    #[arg(long, value_name = "ADDRESS")]
+    metrics: Option<SocketAddr>,
 }
 
 impl Worker {
@@ -34,6 +37,7 @@ impl Worker {
             threads,
             folder: self.folder.clone(),
             backup_memory: self.backup_memory,
+            metrics: self.metrics,
         }
     }
 }

@@ -19,6 +19,9 @@ pub fn run(worker: &Worker, settings: &Settings) -> Result {
     let failed = |error: datafusion::error::DataFusionError| Error::Query(error.message().into_owned());
     let running = start_worker(&worker.cluster, &worker.settings(settings.threads)).map_err(failed)?;
     print_message(&format!("a worker listens on {}", running.address()));
+    if let Some(address) = running.metrics_address() {
+        print_message(&format!("its metrics are at http://{address}/metrics"));
+    }
     while !running.has_ended() && !interrupts.pressed() {
         std::thread::sleep(POLL);
     }

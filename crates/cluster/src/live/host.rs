@@ -47,6 +47,11 @@ impl Host {
         Host { station, tables, references, hosted: BTreeMap::new(), joined: BTreeMap::new() }
     }
 
+    /// How many jobs it hosts.
+    pub fn job_count(&self) -> usize {
+        self.hosted.len()
+    }
+
     /// Looks into the store and does what is to be done there; `own` is the name of the worker, none if its
     /// lease has lapsed.
     ///

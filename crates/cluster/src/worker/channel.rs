@@ -1,6 +1,7 @@
 //! A channel that runs on a thread of a worker.
 
 use super::launch::{Begin, Finished, Run, RunCounts};
+use super::metrics::{Counted, Metrics, Outcome};
 use crate::backup::{Backup, Keeps, QueueBackup, QueueName};
 use crate::carrier::{NetworkCarrier, Outgoing};
 use crate::error::no_thread;
@@ -20,16 +21,22 @@ use whimbrel_sharded::runtime::{Halt, Item, Progress, run_channel, spawn};
 
 /// A channel that runs here; dropping it stops the channel.
 pub struct ChannelRun {
-    progress: Progress,
     is_abandoned: Arc<AtomicBool>,
-    counters: Arc<Counters>,
-    sent: Vec<Arc<QueueBackup>>,
+    counted: Arc<CountedRun>,
+    metrics: Arc<Metrics>,
     /// What reads its queues.
     _pulls: JoinSet<()>,
 }
 
+/// What a run counts.
+struct CountedRun {
+    progress: Progress,
+    counters: Arc<Counters>,
+    sent: Vec<Arc<QueueBackup>>,
+}
+
 impl ChannelRun {
-    /// Starts a channel. `finished` is told when it has ended, unless it was stopped.
+    /// Starts a channel. `finished` is told when it has ended, unless it was stopped; metrics in any case.
     ///
     /// # Errors
     /// Those of the store; `ResourcesExhausted` if there is no thread for it.
@@ -38,27 +45,32 @@ impl ChannelRun {
         puller: &Puller,
         backup: &Backup,
         log: &LineageLog,
-        finished: &Sender<Finished>,
+        (finished, metrics): (&Sender<Finished>, &Arc<Metrics>),
     ) -> Result<ChannelRun> {
         let Begin { plan, channel: number, attempt, .. } = begin;
         let (Connected { carrier, sent, pulls }, result) = connect(&begin, puller, backup, log)?;
         let (is_abandoned, counters) = (Arc::clone(&carrier.is_abandoned), Arc::clone(&carrier.counters));
         let progress = Progress::default();
         let (plan, channel_progress, finished) = (Arc::clone(plan), progress.clone(), finished.clone());
+        let running = metrics.begin();
         let run = move || {
             let ended =
                 catch_unwind(AssertUnwindSafe(|| run(&plan, number, carrier, result, &channel_progress)));
             let id = plan.topology.channels()[number].to_string();
-            let failure = match ended.unwrap_or_else(|panic| Err(Halt::Failed(panicked(&id, panic)))) {
-                Ok(()) => None,
-                Err(Halt::Stopped) => return,
-                Err(Halt::Failed(error)) => Some(error),
-            };
+            let (outcome, failure) =
+                match ended.unwrap_or_else(|panic| Err(Halt::Failed(panicked(&id, panic)))) {
+                    Ok(()) => (Outcome::Ended, None),
+                    Err(Halt::Stopped) => return,
+                    Err(Halt::Failed(error)) => (Outcome::Failed, Some(error)),
+                };
+            running.end(outcome);
             // A worker that is gone needs no reports.
             let _ = finished.send(Finished { job: plan.job.clone(), channel: number, attempt, failure });
         };
         spawn(run).map_err(no_thread)?;
-        Ok(ChannelRun { progress, is_abandoned, counters, sent, _pulls: pulls })
+        let counted = Arc::new(CountedRun { progress, counters, sent });
+        metrics.add(counted.clone());
+        Ok(ChannelRun { is_abandoned, counted, metrics: Arc::clone(metrics), _pulls: pulls })
     }
 }
 
@@ -67,6 +79,12 @@ impl Run for ChannelRun {
         self.is_abandoned.store(abandoned, Ordering::Relaxed);
     }
 
+    fn counts(&self) -> RunCounts {
+        self.counted.counts()
+    }
+}
+
+impl Counted for CountedRun {
     fn counts(&self) -> RunCounts {
         RunCounts {
             tasks: self.counters.tasks.load(Ordering::Relaxed),
@@ -80,7 +98,8 @@ impl Run for ChannelRun {
 
 impl Drop for ChannelRun {
     fn drop(&mut self) {
-        self.progress.cancel();
+        self.counted.progress.cancel();
+        self.metrics.retire(&(self.counted.clone() as Arc<dyn Counted>));
     }
 }
 

@@ -4,6 +4,7 @@ use crate::plan::Plan;
 use crate::pull::Places;
 use crate::records::Schedule;
 use datafusion::common::{DataFusionError, Result};
+use std::ops::Add;
 use std::sync::Arc;
 use tokio::sync::watch;
 
@@ -45,6 +46,20 @@ pub struct RunCounts {
     pub moved_bytes: u64,
     /// How many bytes of what it sent are on the disk.
     pub spilled_bytes: u64,
+}
+
+impl Add for RunCounts {
+    type Output = RunCounts;
+
+    fn add(self, other: RunCounts) -> RunCounts {
+        RunCounts {
+            tasks: self.tasks + other.tasks,
+            rows: self.rows + other.rows,
+            late_rows: self.late_rows + other.late_rows,
+            moved_bytes: self.moved_bytes + other.moved_bytes,
+            spilled_bytes: self.spilled_bytes + other.spilled_bytes,
+        }
+    }
 }
 
 /// Starts channels, and keeps what they send.

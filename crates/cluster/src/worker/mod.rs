@@ -4,8 +4,8 @@
 //! its own. It begins and stops channels accordingly, and writes down which have ended. What runs where is
 //! decided by clients, for new jobs, and in `recovery`.
 //!
-//! Layers, lowest first: `launch`, how channels are started; `registration`; `job`; `recovery`; `state`, all
-//! that a worker decides; `channel`, channels that run; and here, the threads.
+//! Layers, lowest first: `launch`, how channels are started; `registration`; `metrics`; `job`; `recovery`;
+//! `state`, all that a worker decides; `channel`, channels that run; and here, the threads.
 //!
 //! Invariant: a worker whose lease has lapsed has been declared dead. It stops all that it runs, and begins
 //! again under another name.
@@ -13,6 +13,8 @@
 mod channel;
 mod job;
 pub mod launch;
+mod metrics;
+mod metrics_server;
 mod recovery;
 pub mod registration;
 pub mod state;
@@ -30,6 +32,8 @@ use channel::ChannelRun;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, select, tick, unbounded};
 use datafusion::common::Result;
 use launch::{Begin, Finished, Launcher, Run};
+use metrics::Metrics;
+use metrics_server::serve_metrics;
 use registration::{Registration, random_name, record_of};
 use state::State;
 use std::convert::Infallible;
@@ -57,12 +61,15 @@ pub struct WorkerOptions {
     pub folder: PathBuf,
     /// How many bytes of frames are kept in memory.
     pub backup_memory: usize,
+    /// Where its metrics can be had, as `http://address/metrics` in the text format of Prometheus.
+    pub metrics: Option<SocketAddr>,
 }
 
 /// A worker that runs.
 #[must_use = "a worker stops when it is dropped"]
 pub struct Worker {
     address: String,
+    metrics_address: Option<SocketAddr>,
     running: Option<Sender<Infallible>>,
     thread: Option<JoinHandle<()>>,
     host_thread: Option<JoinHandle<()>>,
@@ -89,6 +96,13 @@ impl Worker {
         let (running, stopped) = bounded(0);
         let registration = Registration::new(&tables, record_of(&address, options.threads), random_name)?;
         let registration = Arc::new(registration);
+        let metrics = Arc::new(Metrics::default());
+        let text = {
+            let (metrics, registration, backup) = (metrics.clone(), registration.clone(), backup.clone());
+            move || metrics.text(&registration, &backup)
+        };
+        let serve = |address| serve_metrics(connection.network(), address, text);
+        let metrics_address = options.metrics.map(serve).transpose()?;
         let beat = {
             let (registration, stopped) = (Arc::clone(&registration), stopped.clone());
             move || beat(&registration, &stopped)
@@ -100,22 +114,29 @@ impl Worker {
             let station = Station { connection: Arc::clone(&connection), backup: Arc::clone(&backup) };
             let host = Host::new(station, Arc::clone(&references));
             let (registration, stopped) = (Arc::clone(&registration), stopped.clone());
-            move || run_host(host, &registration, &stopped)
+            let metrics = Arc::clone(&metrics);
+            move || run_host(host, &registration, &stopped, &metrics)
         };
         let host_thread = Builder::new().name("host".into()).spawn(hosts).map_err(no_thread)?;
         let lineage = LineageLog::start(&tables)?;
         let references = with_datasets(&connection, &references);
         let (unreachable, complaints) = unbounded();
-        let launcher = Threads { connection, backup, lineage, finished, unreachable };
+        let launcher = Threads { connection, backup, lineage, finished, unreachable, metrics };
         let state = State::new(tables, references, registration, Box::new(launcher));
         let run = move || run(state, &stopped, &news, &reports, &complaints);
         let thread = Builder::new().name("worker".into()).spawn(run).map_err(no_thread)?;
-        Ok(Worker { address, running: Some(running), thread: Some(thread), host_thread: Some(host_thread) })
+        let (thread, host_thread) = (Some(thread), Some(host_thread));
+        Ok(Worker { address, metrics_address, running: Some(running), thread, host_thread })
     }
 
     /// Where its frames can be had.
     pub fn address(&self) -> &str {
         &self.address
+    }
+
+    /// Where its metrics are served, if they are.
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.metrics_address
     }
 
     /// Whether it has stopped, which is a bug.
@@ -144,10 +165,11 @@ fn beat(registration: &Registration, stopped: &Receiver<Infallible>) {
 }
 
 /// Hosts live jobs until it is stopped. While the store is away, they go on.
-fn run_host(mut host: Host, registration: &Registration, stopped: &Receiver<Infallible>) {
+fn run_host(mut host: Host, registration: &Registration, stopped: &Receiver<Infallible>, metrics: &Metrics) {
     loop {
         // Whatever failed is tried again with the next look.
         let _ = host.work((!registration.is_lost()).then(|| registration.name()).as_deref());
+        metrics.set_live_jobs(host.job_count());
         if stopped.recv_timeout(HEARTBEAT) == Err(RecvTimeoutError::Disconnected) {
             let _ = host.leave(&registration.name());
             return;
@@ -198,6 +220,7 @@ struct Threads {
     lineage: LineageLog,
     finished: Sender<Finished>,
     unreachable: Sender<Unreachable>,
+    metrics: Arc<Metrics>,
 }
 
 impl Launcher for Threads {
@@ -205,7 +228,8 @@ impl Launcher for Threads {
         let own = Some((own.to_string(), Arc::clone(&self.backup)));
         let unreachable = OnUnreachable::Tell(self.unreachable.clone());
         let puller = Puller { own, unreachable, ..self.connection.puller() };
-        Ok(Box::new(ChannelRun::start(begin, &puller, &self.backup, &self.lineage, &self.finished)?))
+        let to = (&self.finished, &self.metrics);
+        Ok(Box::new(ChannelRun::start(begin, &puller, &self.backup, &self.lineage, to)?))
     }
 
     fn remove_queue(&self, job: &str, queue: usize) {

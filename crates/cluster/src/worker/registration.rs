@@ -44,6 +44,11 @@ impl Registration {
         Ok(Registration { record, new_name, state })
     }
 
+    /// What it registers as.
+    pub fn record(&self) -> &WorkerRecord {
+        &self.record
+    }
+
     /// Its name.
     pub fn name(&self) -> String {
         self.lock().name.clone()

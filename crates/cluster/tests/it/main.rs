@@ -6,6 +6,7 @@
 mod live;
 #[cfg(unix)]
 mod live_processes;
+mod metrics;
 mod model;
 mod queries;
 mod support;

@@ -29,6 +29,7 @@ pub fn worker(store: &Arc<dyn ControlStore>, backup_memory: usize) -> Worker {
         threads: 1,
         folder: std::env::temp_dir(),
         backup_memory,
+        metrics: Some("127.0.0.1:0".parse().unwrap()),
     };
     Worker::start(Arc::clone(store), references(), &options).unwrap()
 }

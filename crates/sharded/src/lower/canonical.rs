@@ -192,7 +192,7 @@ fn rewrite_calls(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
 }
 
 /// What an expression is ordered by: lists and structs by their keys, floats by their canonical form.
-fn order_key(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
+pub(super) fn order_key(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
     match expr.get_type(schema).is_ok_and(|kind| has_sort_key(&kind)) {
         true => Transformed::yes(sort_key(expr)),
         false => canonical_key(expr, schema),

@@ -1,8 +1,9 @@
 //! Sorts and limits of a relation that changes: its first rows in an order.
 
+use super::canonical::order_key;
 use datafusion::arrow::compute::SortOptions;
-use datafusion::common::{Result, plan_err};
-use datafusion::logical_expr::{FetchType, Limit, LogicalPlan, SkipType, Sort, SortExpr};
+use datafusion::common::{DFSchema, Result, plan_err};
+use datafusion::logical_expr::{FetchType, Limit, LogicalPlan, SkipType, SortExpr};
 use datafusion::physical_expr::PhysicalSortExpr;
 use whimbrel_plan::properties;
 use whimbrel_temporal::operators::TopK;
@@ -27,7 +28,7 @@ pub(super) fn top_k(graph: &mut Graph, plan: &LogicalPlan, input: NodeId) -> Res
         },
         other => return plan_err!("{} is no order of rows", other.display()),
     };
-    Ok(graph.add(Box::new(TopK::new(order(sort)?, skip, fetch)), &[input]))
+    Ok(graph.add(Box::new(TopK::new(order(&sort.expr, sort.input.schema())?, skip, fetch)), &[input]))
 }
 
 /// The numbers of rows that are skipped, and fetched after them.
@@ -38,16 +39,12 @@ fn extent(limit: &Limit) -> Result<(usize, usize)> {
     }
 }
 
-/// The physical sort expressions.
-fn order(sort: &Sort) -> Result<Vec<PhysicalSortExpr>> {
+/// What rows are ordered by, as physical expressions. Lists and structs are ordered as in tables.
+pub(super) fn order(by: &[SortExpr], schema: &DFSchema) -> Result<Vec<PhysicalSortExpr>> {
     let one = |by: &SortExpr| {
-        let expr = whimbrel_plan::physical(&by.expr, sort.input.schema())?;
-        Ok(PhysicalSortExpr { expr, options: sort_options(by) })
+        let expr = whimbrel_plan::physical(&order_key(by.expr.clone(), schema).data, schema)?;
+        let options = SortOptions { descending: !by.asc, nulls_first: by.nulls_first };
+        Ok(PhysicalSortExpr { expr, options })
     };
-    sort.expr.iter().map(one).collect()
-}
-
-/// The sort options of an expression.
-pub(super) fn sort_options(by: &SortExpr) -> SortOptions {
-    SortOptions { descending: !by.asc, nulls_first: by.nulls_first }
+    by.iter().map(one).collect()
 }

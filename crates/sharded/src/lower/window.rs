@@ -3,7 +3,7 @@
 
 use super::exprs::{columns, keyed, relabel};
 use super::sliding::recompute_in_frames;
-use super::sums;
+use super::{sums, top_k};
 use datafusion::arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::{DFSchema, Result, internal_err};
@@ -11,7 +11,6 @@ use datafusion::execution::context::ExecutionProps;
 use datafusion::logical_expr::expr::{Sort, WindowFunctionParams};
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::logical_expr::{Expr, Window};
-use datafusion::physical_expr::PhysicalSortExpr;
 use datafusion::physical_expr::window::WindowExpr;
 use datafusion::physical_planner::create_window_expr;
 use std::sync::Arc;
@@ -36,8 +35,13 @@ pub(super) fn window(graph: &mut Graph, plan: &Window, input: NodeId) -> Result<
     let output = Arc::new(Schema::new(fields));
     let functions = plan.window_expr.iter().map(|e| function(e, schema)).collect::<Result<Vec<_>>>()?;
     let compute = of_partition(functions, width, output.clone());
-    let operator =
-        RecomputeGroups::new(own.schema.clone(), own.key, order(&order_by, schema)?, output.clone(), compute);
+    let operator = RecomputeGroups::new(
+        own.schema.clone(),
+        own.key,
+        top_k::order(&order_by, schema)?,
+        output.clone(),
+        compute,
+    );
     let operator = if properties(&plan.input)?.lifetimes.are_tiled() { operator.tiled() } else { operator };
     let node = graph.add(Box::new(operator), &[own.node]);
     if output.fields().len() == plan.schema.fields().len() {
@@ -57,15 +61,6 @@ fn partition(expr: &Expr) -> (Vec<Expr>, Vec<Sort>) {
         }
         _ => (vec![], vec![]),
     }
-}
-
-/// The physical sort expressions.
-fn order(order_by: &[Sort], schema: &DFSchema) -> Result<Vec<PhysicalSortExpr>> {
-    let one = |by: &Sort| {
-        let expr = whimbrel_plan::physical(&by.expr, schema)?;
-        Ok(PhysicalSortExpr { expr, options: super::top_k::sort_options(by) })
-    };
-    order_by.iter().map(one).collect()
 }
 
 /// The physical window function.

@@ -105,8 +105,8 @@ impl RelationalProgram {
         lint::check_replayable(&physical_plan(fragment, session, memory, &new_runtime()?)?.1)
     }
 
-    /// Polls the plan until it gives rows, ends or is blocked, or has taken some time. A recursion without end
-    /// gives no row, but it yields now and then.
+    /// Polls the plan until it gives rows, ends or is blocked, or has taken some time. A recursion without
+    /// end gives no row, but it yields now and then.
     fn poll(&mut self) -> Result<Polled> {
         let RelationalProgram { stream, inputs, runtime, .. } = self;
         let begun = Instant::now();

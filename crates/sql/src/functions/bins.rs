@@ -1,6 +1,6 @@
-//! Bins of a width, and the first instant of the one that an instant is in: `date_bin(width, instant, origin)` of
-//! timestamps that DataFusion's function, which counts nanoseconds, does not reach, and `time_bucket`, whose days
-//! and months are those of the zone of the instant.
+//! Bins of a width, and the first instant of the one that an instant is in: `date_bin(width, instant,
+//! origin)` of timestamps that DataFusion's function, which counts nanoseconds, does not reach, and
+//! `time_bucket`, whose days and months are those of the zone of the instant.
 //!
 //! ```sql
 //! select date_bin(interval '15 minutes', timestamp '2024-02-11 15:44:17');          -- 2024-02-11 15:30:00
@@ -73,8 +73,8 @@ fn bucket_type(types: &[DataType]) -> Result<DataType> {
     }
 }
 
-/// `time_bucket(width, instant, origin)` of each row. Bins of days and months are those of clocks in the zone, and
-/// so is an origin without a zone.
+/// `time_bucket(width, instant, origin)` of each row. Bins of days and months are those of clocks in the
+/// zone, and so is an origin without a zone.
 fn buckets(args: &[ArrayRef]) -> Result<ArrayRef> {
     let kinds: Vec<DataType> = args.iter().map(|arg| arg.data_type().clone()).collect();
     let kind = bucket_type(&kinds)?;

@@ -1,5 +1,6 @@
-//! `range(a, b, step)` and `generate_series(a, b, step)` of timestamps, in microseconds: DataFusion's functions
-//! count nanoseconds, which end in the year 2262. For arguments of other types they are DataFusion's functions.
+//! `range(a, b, step)` and `generate_series(a, b, step)` of timestamps, in microseconds: DataFusion's
+//! functions count nanoseconds, which end in the year 2262. For arguments of other types they are
+//! DataFusion's functions.
 //!
 //! ```sql
 //! select range(timestamp '9999-12-29', timestamp '9999-12-31', interval '1 day');  -- two timestamps

@@ -1,5 +1,5 @@
-//! `ceil(x)` and `floor(x)` of decimals: integers with as many digits. DataFusion's functions return the type of
-//! `x`, which has no place for `ceil(9.9)`.
+//! `ceil(x)` and `floor(x)` of decimals: integers with as many digits. DataFusion's functions return the
+//! type of `x`, which has no place for `ceil(9.9)`.
 //!
 //! ```sql
 //! select ceil(9.9), floor(-9.9);  -- 10, -10
@@ -26,8 +26,8 @@ pub(super) fn all() -> Vec<Arc<ScalarUDF>> {
     ]
 }
 
-/// The integers of a decimal fit in as many digits: they have one more before the point at most, and none behind
-/// it.
+/// The integers of a decimal fit in as many digits: they have one more before the point at most, and none
+/// behind it.
 fn integer(types: &[DataType]) -> Option<DataType> {
     match types {
         [DataType::Decimal128(digits, 1..)] => Some(DataType::Decimal128(*digits, 0)),

@@ -23,11 +23,19 @@ const NAMES: &[(&str, &str)] = &[
     ("grouping_id", "grouping"),
     ("apply", "array_transform"),
     ("array_apply", "array_transform"),
+    ("array_unique", "list_unique"),
+    ("array_value", "make_array"),
+    ("array_zip", "arrays_zip"),
+    ("char_length", "length"),
+    ("character_length", "length"),
+    ("greatest_common_divisor", "gcd"),
+    ("least_common_multiple", "lcm"),
     ("last", "last_value"),
     ("lcase", "lower"),
     ("len", "length"),
     ("list", "array_agg"),
     ("list_apply", "array_transform"),
+    ("list_pack", "make_array"),
     ("list_value", "make_array"),
     ("list_max", "array_max"),
     ("list_min", "array_min"),
@@ -287,7 +295,8 @@ fn as_other_calls(name: &str, function: &Function) -> Option<Expr> {
         {
             format!("string_to_array({text}, {separator})")
         }
-        // Without a separator the text is one part. `string_to_array` takes its letters apart, as in PostgreSQL.
+        // Without a separator the text is one part. `string_to_array` takes its letters apart, as in
+        // PostgreSQL.
         ("split" | "str_split" | "string_split", [text, separator]) => format!(
             "case when {separator} is not null then string_to_array({text}, {separator}) \
              when {text} is not null then [{text}] end"
@@ -330,7 +339,9 @@ fn as_other_calls(name: &str, function: &Function) -> Option<Expr> {
         ("yearweek", [instant]) => {
             format!("(date_part('isoyear', {instant}) * 100 + date_part('week', {instant}))")
         }
-        ("list_aggregate" | "list_aggr" | "array_aggregate", [list, aggregate]) => {
+        ("base64" | "to_base64", [bytes]) => format!("encode({bytes}, 'base64pad')"),
+        ("from_base64", [text]) => format!("decode({text}, 'base64pad')"),
+        ("list_aggregate" | "list_aggr" | "array_aggregate" | "array_aggr", [list, aggregate]) => {
             return aggregated_list(string_literal(aggregate)?, list);
         }
         ("current_schema", []) => "'main'".to_string(),

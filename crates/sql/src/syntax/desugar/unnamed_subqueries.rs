@@ -1,5 +1,5 @@
-//! Subqueries without an alias beside other relations get one: DataFusion's planner could not tell apart their
-//! columns of one name.
+//! Subqueries without an alias beside other relations get one: DataFusion's planner could not tell apart
+//! their columns of one name.
 //!
 //! ```sql
 //! select * from (select 1 as a), (select 2 as a);
