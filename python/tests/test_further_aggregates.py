@@ -245,3 +245,18 @@ def test_a_null_in_a_list_is_larger_than_all_values() -> None:
         live.push(rows)
         live.close()
         assert {row.v for row in best.to_rows()} == {1, 2}
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+def test_averages_of_long_durations(shards: int) -> None:
+    """As many ticks as an integer has room for: their sum has none."""
+    most = 2**62
+    lengths = pa.array([most, most, -3, None, most - 4, -4], pa.duration("us"))
+    rows = pa.table({"k": [1, 1, 2, 2, 1, 2], "x": lengths})
+    query = "select avg(x) as a, avg(distinct x) as d from rows group by k order by k"
+    with wb.config(shards=shards):
+        averages = wb.sql(query, rows=rows).to_arrow()
+        (whole,) = wb.sql("select avg(x)::bigint as a from rows where k = 1", rows=rows).to_rows()
+    ticks = [column.cast(pa.int64()).to_pylist() for column in averages.columns]
+    assert ticks == [[most - 2, -3], [most - 2, -3]]
+    assert whole.a == most - 2

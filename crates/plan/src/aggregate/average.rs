@@ -1,12 +1,16 @@
 //! `avg`: DataFusion's, but of decimals it is a float: the exact sum divided once. DataFusion's quotient is a
-//! decimal, cut off after four more digits.
+//! decimal, cut off after four more digits. And of durations it is that of as many ticks, which are summed as
+//! decimals: DataFusion's sum wraps around.
 //!
-//! Invariant: sums and counts are DataFusion's states of the same aggregate, in which no sum can be too
+//! Invariant: sums and counts are DataFusion's states of an average of decimals, in which no sum can be too
 //! large.
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Float64Array, make_array};
+use arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, Decimal128Array, Float64Array, Int64Array, UInt64Array,
+    make_array,
+};
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Field, FieldRef, Float64Type, UInt64Type};
+use arrow::datatypes::{DataType, Decimal128Type, Field, FieldRef, Float64Type, UInt64Type};
 use datafusion::common::{Result, ScalarValue, exec_err, internal_err};
 use datafusion::functions_aggregate::average;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
@@ -23,20 +27,38 @@ pub fn avg_udaf() -> Arc<AggregateUDF> {
     Arc::clone(&FUNCTION)
 }
 
-/// DataFusion's average, which it delegates to for all types but decimals.
+/// DataFusion's average, which it delegates to for all types but decimals and durations.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Average(Arc<AggregateUDF>);
 
+/// An average by the sum and the count of decimals.
+struct Exact {
+    /// What is averaged, as decimals.
+    fields: [FieldRef; 1],
+    /// What DataFusion's average of them returns.
+    return_field: FieldRef,
+    quotient: Quotient,
+}
+
 impl Average {
-    /// What DataFusion's average of decimals returns.
-    fn decimal_return_field(&self, fields: &[FieldRef]) -> Result<Option<FieldRef>> {
-        match fields {
-            [of] if of.data_type().is_decimal() => {
-                let kind = self.0.return_type(&[of.data_type().clone()])?;
-                Ok(Some(Arc::new(Field::new("avg", kind, true))))
+    /// How the average of such a column is computed, if it is not DataFusion's.
+    fn exact(&self, fields: &[FieldRef]) -> Result<Option<Exact>> {
+        let [field] = fields else { return Ok(None) };
+        let (field, quotient) = match field.data_type() {
+            DataType::Decimal32(_, scale)
+            | DataType::Decimal64(_, scale)
+            | DataType::Decimal128(_, scale)
+            | DataType::Decimal256(_, scale) => {
+                (Arc::clone(field), Quotient::Float { scale_factor: 10_f64.powi(i32::from(*scale)) })
             }
-            _ => Ok(None),
-        }
+            kind @ DataType::Duration(_) => {
+                let ticks = Field::new(field.name(), TICKS, field.is_nullable());
+                (Arc::new(ticks), Quotient::Duration(kind.clone()))
+            }
+            _ => return Ok(None),
+        };
+        let kind = self.0.return_type(&[field.data_type().clone()])?;
+        Ok(Some(Exact { fields: [field], return_field: Arc::new(Field::new("avg", kind, true)), quotient }))
     }
 }
 
@@ -61,25 +83,28 @@ impl AggregateUDFImpl for Average {
     }
 
     fn state_fields(&self, args: StateFieldsArgs) -> Result<Vec<FieldRef>> {
-        match self.decimal_return_field(args.input_fields)? {
-            Some(return_field) => self.0.state_fields(StateFieldsArgs { return_field, ..args }),
+        match self.exact(args.input_fields)? {
+            Some(Exact { fields, return_field, .. }) => {
+                self.0.state_fields(StateFieldsArgs { input_fields: &fields, return_field, ..args })
+            }
             None => self.0.state_fields(args),
         }
     }
 
     fn accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
-        match self.decimal_return_field(args.expr_fields)? {
-            Some(return_field) => {
-                let (scale_factor, distinct) = (scale_factor(args.expr_fields)?, args.is_distinct);
-                let states = self.0.accumulator(AccumulatorArgs { return_field, ..args })?;
-                Ok(Box::new(DecimalAverage { states, scale_factor, distinct }))
+        match self.exact(args.expr_fields)? {
+            Some(Exact { fields, return_field, quotient }) => {
+                let distinct = args.is_distinct;
+                let states =
+                    self.0.accumulator(AccumulatorArgs { expr_fields: &fields, return_field, ..args })?;
+                Ok(Box::new(ExactAverage { states, quotient, distinct }))
             }
             None => self.0.accumulator(args),
         }
     }
 
     fn create_sliding_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
-        match self.decimal_return_field(args.expr_fields)? {
+        match self.exact(args.expr_fields)? {
             Some(_) => self.accumulator(args),
             None => self.0.create_sliding_accumulator(args),
         }
@@ -90,11 +115,11 @@ impl AggregateUDFImpl for Average {
     }
 
     fn create_groups_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn GroupsAccumulator>> {
-        match self.decimal_return_field(args.expr_fields)? {
-            Some(return_field) => {
-                let scale_factor = scale_factor(args.expr_fields)?;
-                let states = self.0.create_groups_accumulator(AccumulatorArgs { return_field, ..args })?;
-                Ok(Box::new(DecimalAverageGroups { states, scale_factor }))
+        match self.exact(args.expr_fields)? {
+            Some(Exact { fields, return_field, quotient }) => {
+                let args = AccumulatorArgs { expr_fields: &fields, return_field, ..args };
+                let states = self.0.create_groups_accumulator(args)?;
+                Ok(Box::new(ExactAverageGroups { states, quotient }))
             }
             None => self.0.create_groups_accumulator(args),
         }
@@ -109,16 +134,72 @@ impl AggregateUDFImpl for Average {
     }
 }
 
-/// How many scale_factor of the last digit of these decimals make 1.
-fn scale_factor(fields: &[FieldRef]) -> Result<f64> {
-    match fields.first().map(|field| field.data_type()) {
-        Some(
-            DataType::Decimal32(_, scale)
-            | DataType::Decimal64(_, scale)
-            | DataType::Decimal128(_, scale)
-            | DataType::Decimal256(_, scale),
-        ) => Ok(10_f64.powi(i32::from(*scale))),
-        _ => internal_err!("an average of decimals is of decimals"),
+/// What the ticks of durations are summed as: an integer of eight bytes has nineteen digits at most.
+const TICKS: DataType = DataType::Decimal128(19, 0);
+
+/// What a sum and a count give.
+#[derive(Debug)]
+enum Quotient {
+    /// A float; of decimals of which so many of the last digit make 1.
+    Float { scale_factor: f64 },
+    /// A duration of this type, cut off after its last tick.
+    Duration(DataType),
+}
+
+impl Quotient {
+    /// The columns that are averaged, as decimals.
+    fn decimals(&self, columns: &[ArrayRef]) -> Result<Vec<ArrayRef>> {
+        let ticks = |column: &ArrayRef| Ok(cast(&cast(column, &DataType::Int64)?, &TICKS)?);
+        match self {
+            Quotient::Float { .. } => Ok(columns.to_vec()),
+            Quotient::Duration(_) => columns.iter().map(ticks).collect(),
+        }
+    }
+
+    /// The quotients of sums and counts; null where nothing was counted.
+    fn of(&self, counts: &ArrayRef, sums: &ArrayRef) -> Result<ArrayRef> {
+        let counts = counts.as_primitive::<UInt64Type>().iter();
+        let counts = counts.map(|count| count.filter(|count| *count > 0));
+        Ok(match self {
+            Quotient::Float { scale_factor } => {
+                let sums = unscaled_values(sums)?;
+                let quotient = |(count, sum): (Option<u64>, Option<f64>)| {
+                    count.zip(sum).map(|(count, sum)| sum / (count as f64 * scale_factor))
+                };
+                Arc::new(
+                    counts.zip(sums.as_primitive::<Float64Type>()).map(quotient).collect::<Float64Array>(),
+                )
+            }
+            Quotient::Duration(kind) => {
+                // An average is between the least and the greatest of its values.
+                let quotient = |(count, sum): (Option<u64>, Option<i128>)| {
+                    count.zip(sum).map(|(count, sum)| (sum / i128::from(count)) as i64)
+                };
+                let ticks = counts.zip(sums.as_primitive::<Decimal128Type>()).map(quotient);
+                cast(&ticks.collect::<Int64Array>(), kind)?
+            }
+        })
+    }
+
+    /// The average of a list of different values.
+    fn of_distinct_values(&self, values: &ArrayRef) -> Result<ScalarValue> {
+        match self {
+            Quotient::Float { .. } if values.is_empty() => Ok(ScalarValue::Float64(None)),
+            Quotient::Float { scale_factor } => {
+                // They are in no order: the sum is not to depend on it.
+                let values = unscaled_values(values)?;
+                let mut values: Vec<f64> = values.as_primitive::<Float64Type>().values().to_vec();
+                values.sort_by(f64::total_cmp);
+                let average = values.iter().sum::<f64>() / (values.len() as f64 * scale_factor);
+                Ok(ScalarValue::Float64(Some(average)))
+            }
+            Quotient::Duration(_) => {
+                let count = UInt64Array::from(vec![values.len() as u64]);
+                let sum: i128 = values.as_primitive::<Decimal128Type>().iter().flatten().sum();
+                let sum = Decimal128Array::from(vec![sum]);
+                ScalarValue::try_from_array(&self.of(&(Arc::new(count) as _), &(Arc::new(sum) as _))?, 0)
+            }
+        }
     }
 }
 
@@ -135,54 +216,30 @@ fn unscaled_values(decimals: &ArrayRef) -> Result<ArrayRef> {
     Ok(cast(&make_array(data.build()?), &DataType::Float64)?)
 }
 
-/// The quotients of sums and counts; null where nothing was counted.
-fn quotients(counts: &ArrayRef, sums: &ArrayRef, scale_factor: f64) -> Result<Float64Array> {
-    let sums = unscaled_values(sums)?;
-    let quotient = |(count, sum): (Option<u64>, Option<f64>)| match count {
-        None | Some(0) => None,
-        Some(count) => sum.map(|sum| sum / (count as f64 * scale_factor)),
-    };
-    let counts = counts.as_primitive::<UInt64Type>().iter();
-    Ok(counts.zip(sums.as_primitive::<Float64Type>()).map(quotient).collect())
-}
-
-/// The average of decimals, by the states of DataFusion's.
+/// An average by the states of DataFusion's average of decimals.
 #[derive(Debug)]
-struct DecimalAverage {
+struct ExactAverage {
     states: Box<dyn Accumulator>,
-    scale_factor: f64,
+    quotient: Quotient,
     distinct: bool,
 }
 
-impl DecimalAverage {
-    /// The average of a list of different values.
-    fn of_distinct_values(&self, values: &ArrayRef) -> Result<Option<f64>> {
-        if values.is_empty() {
-            return Ok(None);
-        }
-        // They are in no order: the sum is not to depend on it.
-        let mut values: Vec<f64> = unscaled_values(values)?.as_primitive::<Float64Type>().values().to_vec();
-        values.sort_by(f64::total_cmp);
-        Ok(Some(values.iter().sum::<f64>() / (values.len() as f64 * self.scale_factor)))
-    }
-}
-
-impl Accumulator for DecimalAverage {
+impl Accumulator for ExactAverage {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        self.states.update_batch(values)
+        self.states.update_batch(&self.quotient.decimals(values)?)
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
-        let state = self.states.state()?;
-        let average = match state.as_slice() {
-            [ScalarValue::List(values)] if self.distinct => self.of_distinct_values(&values.value(0))?,
-            [count, sum] => {
-                let quotients = quotients(&count.to_array()?, &sum.to_array()?, self.scale_factor)?;
-                quotients.is_valid(0).then(|| quotients.value(0))
+        match self.states.state()?.as_slice() {
+            [ScalarValue::List(values)] if self.distinct => {
+                self.quotient.of_distinct_values(&values.value(0))
             }
-            _ => return exec_err!("avg: its state is not a count and a sum"),
-        };
-        Ok(ScalarValue::Float64(average))
+            [count, sum] => {
+                let quotients = self.quotient.of(&count.to_array()?, &sum.to_array()?)?;
+                ScalarValue::try_from_array(&quotients, 0)
+            }
+            _ => exec_err!("avg: its state is not a count and a sum"),
+        }
     }
 
     fn size(&self) -> usize {
@@ -198,7 +255,7 @@ impl Accumulator for DecimalAverage {
     }
 
     fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        self.states.retract_batch(values)
+        self.states.retract_batch(&self.quotient.decimals(values)?)
     }
 
     fn supports_retract_batch(&self) -> bool {
@@ -207,12 +264,12 @@ impl Accumulator for DecimalAverage {
 }
 
 /// The same of many groups.
-struct DecimalAverageGroups {
+struct ExactAverageGroups {
     states: Box<dyn GroupsAccumulator>,
-    scale_factor: f64,
+    quotient: Quotient,
 }
 
-impl GroupsAccumulator for DecimalAverageGroups {
+impl GroupsAccumulator for ExactAverageGroups {
     fn update_batch(
         &mut self,
         values: &[ArrayRef],
@@ -220,12 +277,12 @@ impl GroupsAccumulator for DecimalAverageGroups {
         filter: Option<&BooleanArray>,
         count: usize,
     ) -> Result<()> {
-        self.states.update_batch(values, groups, filter, count)
+        self.states.update_batch(&self.quotient.decimals(values)?, groups, filter, count)
     }
 
     fn evaluate(&mut self, emit_to: EmitTo) -> Result<ArrayRef> {
         match self.states.state(emit_to)?.as_slice() {
-            [counts, sums] => Ok(Arc::new(quotients(counts, sums, self.scale_factor)?)),
+            [counts, sums] => self.quotient.of(counts, sums),
             _ => internal_err!("avg: its state is a count and a sum"),
         }
     }
@@ -239,7 +296,7 @@ impl GroupsAccumulator for DecimalAverageGroups {
     }
 
     fn convert_to_state(&self, values: &[ArrayRef], filter: Option<&BooleanArray>) -> Result<Vec<ArrayRef>> {
-        self.states.convert_to_state(values, filter)
+        self.states.convert_to_state(&self.quotient.decimals(values)?, filter)
     }
 
     fn size(&self) -> usize {

@@ -274,7 +274,7 @@ fn entropy(arrays: &[ArrayRef]) -> Result<ArrayRef> {
 /// The value in the middle, or the mean of the two that are.
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
-    (values[(values.len() - 1) / 2] + values[values.len() / 2]) / 2.0
+    f64::midpoint(values[(values.len() - 1) / 2], values[values.len() / 2])
 }
 
 /// The median of how far values are off their median.
