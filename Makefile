@@ -19,7 +19,9 @@ LINTERS := $(VENV)/.linters-installed
 PEER := benches/peers/differential
 PEER_TARGET := $(CARGO_TARGET_DIR)/peers
 
-.PHONY: help build wheel trywheel demo cluster functions function function-package chaos simulate scadr test bench fmt lint clean
+FUZZ := $(or $(WHIMBREL_FUZZ),20)
+
+.PHONY: help build wheel trywheel demo cluster functions function function-package chaos fuzz simulate scadr test bench fmt lint clean
 
 help: ## list the commands
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "make %-16s %s\n", $$1, $$2 }'
@@ -78,6 +80,11 @@ test: build $(TPCDS) ## every test: Rust, Python, conformance, doctests, documen
 
 chaos: build ## kill, stop and cut off the processes of a cluster for long; WHIMBREL_CHAOS says how long
 	WHIMBREL_CHAOS=$${WHIMBREL_CHAOS:-100} $(RUN) -m pytest tests/chaos python/tests/test_cluster.py
+
+fuzz: build ## generated streams, plans and queries against their definitions, a million and more; WHIMBREL_FUZZ says how many times as many as in the tests
+	PROPTEST_CASES=$$((256 * $(FUZZ))) cargo test --release --locked --package whimbrel-temporal --test it
+	WHIMBREL_FUZZ=$(FUZZ) cargo test --release --locked --package whimbrel-sharded --package whimbrel-bounded --test it random
+	WHIMBREL_RANDOM_SEEDS=100:$$((100 + 16 * $(FUZZ))) $(RUN) -m pytest --quiet python/tests/test_random_queries.py
 
 simulate: ## simulate the protocol of the cluster with faults by chance; WHIMBREL_SEEDS says how many seeds
 	WHIMBREL_SEEDS=$${WHIMBREL_SEEDS:-5000} cargo test --release --locked --package whimbrel-cluster --lib -- simulation --nocapture

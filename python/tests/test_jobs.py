@@ -80,9 +80,10 @@ def finish(root: Path, runtime: str, shards: int) -> None:
 def test_killed_jobs_give_what_undisturbed_ones_give(tmp_path: Path, runtime: str, shards: int) -> None:
     root, chance = tmp_path / "killed", random.Random(KILLS * shards)
     written = Input(root, seed=shards)
-    for _ in range(KILLS // 2):
+    for kill in range(KILLS // 2):
         written.grow()
-        process = start(root, runtime, shards)
+        # A job goes on in as many shards as it was begun with, whatever is asked for later.
+        process = start(root, runtime, shards if kill == 0 else chance.choice((1, shards, 3)))
         assert process.stdout is not None
         process.stdout.readline()
         until = time.monotonic() + chance.random() * 0.6

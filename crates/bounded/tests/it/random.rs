@@ -161,10 +161,15 @@ fn table(batch: RecordBatch) -> std::sync::Arc<datafusion::datasource::MemTable>
     std::sync::Arc::new(datafusion::datasource::MemTable::try_new(batch.schema(), vec![vec![batch]]).unwrap())
 }
 
+/// How many times as many queries as usual; `make fuzz` says so.
+fn times() -> u64 {
+    std::env::var("WHIMBREL_FUZZ").map_or(1, |times| times.parse().unwrap())
+}
+
 #[test]
 fn answers_and_bounds() {
     // A server takes its time for rows.
-    everywhere(|kind| compare(kind, if kind.is_remote() { 10 } else { 60 }));
+    everywhere(|kind| compare(kind, times() * if kind.is_remote() { 10 } else { 60 }));
 }
 
 fn compare(kind: Kind, seeds: u64) {

@@ -50,7 +50,9 @@ fn ends(stream: &Stream, options: &Options) -> bool {
 
 #[test]
 fn random_plans_end_with_one_answer() {
-    for seed in 1..=150 {
+    // `make fuzz` tries more.
+    let times: u64 = std::env::var("WHIMBREL_FUZZ").map_or(1, |times| times.parse().unwrap());
+    for seed in 1..=150 * times {
         let mut random = Random(seed * 7919);
         let shards = 1 + random.below(4) as usize;
         for timed in [false, true] {
