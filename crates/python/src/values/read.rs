@@ -9,7 +9,7 @@ use arrow::array::types::*;
 use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, PrimitiveArray, StructArray};
 use arrow::datatypes::{DataType, TimeUnit};
 use arrow::util::display::array_value_to_string;
-use chrono::{DateTime, Datelike};
+use chrono::{DateTime, Datelike, NaiveDate};
 use pyo3::conversion::IntoPyObjectExt;
 use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
@@ -47,8 +47,14 @@ pub fn cell(py: Python<'_>, array: &dyn Array, row: usize) -> PyResult<Py<PyAny>
         DataType::LargeBinary => bytes(py, array.as_binary::<i64>().value(row)),
         DataType::BinaryView => bytes(py, array.as_binary_view().value(row)),
         DataType::FixedSizeBinary(_) => bytes(py, array.as_fixed_size_binary().value(row)),
-        DataType::Date32 => primitive::<Date32Type>(array).value_as_date(row).into_py_any(py),
-        DataType::Date64 => primitive::<Date64Type>(array).value_as_date(row).into_py_any(py),
+        DataType::Date32 => {
+            let days = primitive::<Date32Type>(array);
+            date(py, days.value_as_date(row), days.value(row).into())
+        }
+        DataType::Date64 => {
+            let milliseconds = primitive::<Date64Type>(array);
+            date(py, milliseconds.value_as_date(row), milliseconds.value(row))
+        }
         DataType::Time32(TimeUnit::Second) => {
             primitive::<Time32SecondType>(array).value_as_time(row).into_py_any(py)
         }
@@ -98,6 +104,14 @@ where
 /// A bytes object.
 fn bytes(py: Python<'_>, value: &[u8]) -> PyResult<Py<PyAny>> {
     Ok(PyBytes::new(py, value).into_any().unbind())
+}
+
+/// A date. Python's end in the year 9999: later ones stay integers.
+fn date(py: Python<'_>, date: Option<NaiveDate>, ticks: i64) -> PyResult<Py<PyAny>> {
+    match date.filter(|date| (1..=9999).contains(&date.year())) {
+        Some(date) => date.into_py_any(py),
+        None => ticks.into_py_any(py),
+    }
 }
 
 /// The ticks of a timestamp.

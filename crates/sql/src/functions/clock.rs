@@ -8,6 +8,7 @@ use datafusion::arrow::compute::kernels::cast_utils::Parser;
 use datafusion::arrow::datatypes::{DataType, Date32Type, Time64NanosecondType};
 use datafusion::common::Result;
 use datafusion::logical_expr::{Expr, ScalarUDF, Signature, Volatility, lit};
+use std::borrow::Cow;
 use std::sync::{Arc, LazyLock};
 
 /// The name of the function in plans.
@@ -27,7 +28,7 @@ pub(crate) fn time_of_text(text: &Expr) -> Option<Expr> {
         Expr::Literal(value, _) => {
             let text = value.try_as_str().flatten()?;
             let time = time(text);
-            (time != text).then(|| lit(time))
+            (time != text).then(|| lit(time.into_owned()))
         }
         Expr::ScalarFunction(call) if call.name() == NAME => None,
         other => Some(function().call(vec![other.clone()])),
@@ -40,19 +41,23 @@ fn times(texts: &[ArrayRef]) -> Result<ArrayRef> {
     Ok(Arc::new(texts.as_string::<i32>().iter().map(|text| text.map(time)).collect::<StringArray>()))
 }
 
-/// A text that says no time stays as it is: it is refused where it becomes one.
-fn time(text: &str) -> &str {
+/// A text that says no time stays as it is: it is refused where it becomes one. Arrow reads a bare number as
+/// nanoseconds, but not with a space behind it.
+fn time(text: &str) -> Cow<'_, str> {
     let is_date = |text: &str| text.contains('-') && Date32Type::parse(text).is_some();
-    let is_time = |text: &&str| Time64NanosecondType::parse(text).is_some();
+    let is_time = |text: &&str| text.contains(':') && Time64NanosecondType::parse(text).is_some();
     let trimmed = text.trim();
+    if trimmed.parse::<i64>().is_ok() {
+        return Cow::Owned(format!("{trimmed} "));
+    }
     if !trimmed.contains([' ', 'T', 't']) && is_date(trimmed) {
-        return "00:00:00";
+        return Cow::Borrowed("00:00:00");
     }
     let behind_date = match trimmed.split_once([' ', 'T', 't']) {
         Some((date, time)) if is_date(date) => time.trim_start(),
         _ => trimmed,
     };
-    Some(without_offset(behind_date)).filter(is_time).unwrap_or(text)
+    Cow::Borrowed(Some(without_offset(behind_date)).filter(is_time).unwrap_or(text))
 }
 
 /// `10:00:00` of `10:00:00+02:00` and of `10:00:00Z`.

@@ -9,6 +9,7 @@ mod clock;
 mod floats;
 mod histogram;
 mod instants;
+mod interval_text;
 pub(crate) mod json;
 mod lengths;
 mod list_length;
@@ -34,6 +35,7 @@ pub(crate) use calendar::truncated;
 pub(crate) use clock::time_of_text;
 pub(crate) use floats::{narrow, narrow_or_null, round, trunc};
 pub(crate) use instants::{YEARS, format_of_chrono, part_of_length};
+pub(crate) use interval_text::{with_units, with_units_of};
 pub(crate) use lengths::{comparable, parts, times};
 pub(crate) use read::{cast_of_text, reads as reads_text};
 pub(crate) use registry::{aggregate_functions, is_aggregate, is_scalar, names, scalar_functions};
@@ -80,6 +82,7 @@ fn internal() -> Vec<Arc<ScalarUDF>> {
         shift_right(),
         truncated(),
         clock::function(),
+        interval_text::function(),
         zones::instant_of_clock(),
         narrow(),
         narrow_or_null(),

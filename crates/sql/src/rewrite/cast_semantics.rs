@@ -7,22 +7,24 @@
 //! - a timestamp with time zone becomes the local timestamp or time of its zone, and a date becomes its
 //!   midnight there;
 //! - a float that is too large for four bytes is refused;
+//! - a text without units is an interval of seconds;
+//! - a decimal is true unless it is 0, and a condition is a decimal;
 //! - DataFusion compares intervals field by field, and extracts some of their parts only.
 
 use super::expressions::rewrite_expressions;
 use crate::functions::{
     self, cast_of_text, comparable, narrow, narrow_or_null, part_of_length, reads_text, text, time_of_text,
-    zones,
+    with_units_of, zones,
 };
 use crate::tree::transform_up_with_subqueries;
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
-use datafusion::common::{DFSchema, Result};
+use datafusion::common::{DFSchema, Result, ScalarValue, plan_err};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
-    BinaryExpr, Cast, Expr, ExprSchemable, LogicalPlan, Operator, TryCast, cast, try_cast,
+    BinaryExpr, Cast, Expr, ExprSchemable, LogicalPlan, Operator, TryCast, cast, lit, try_cast,
 };
 use datafusion::optimizer::AnalyzerRule;
 use whimbrel_plan::{canonical, have_sort_keys, is_order, sort_key};
@@ -49,6 +51,12 @@ fn rewrite_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let is_length = |side: &Expr| matches!(side.get_type(schema), Ok(DataType::Interval(_)));
     let is_float = |side: &Expr| matches!(side.get_type(schema), Ok(DataType::Float64 | DataType::Float32));
     let rewritten = match &expr {
+        Expr::Cast(Cast { expr: of, field }) | Expr::TryCast(TryCast { expr: of, field })
+            if matches!(field.data_type(), DataType::Time32(_) | DataType::Time64(_))
+                && of.get_type(schema).is_ok_and(|kind| kind.is_integer()) =>
+        {
+            return plan_err!("a number is no time of day; write make_time(hour, minute, second)");
+        }
         Expr::Cast(Cast { expr: of, field }) => rewrite_cast(of, field.data_type(), false, schema),
         Expr::TryCast(TryCast { expr: of, field }) => rewrite_cast(of, field.data_type(), true, schema),
         Expr::ScalarFunction(call) => rewrite_call(call, schema)?,
@@ -78,7 +86,7 @@ fn rewrite_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
 
 /// The expression that a cast becomes; `None` if it stays.
 fn rewrite_cast(of: &Expr, to: &DataType, or_null: bool, schema: &DFSchema) -> Option<Expr> {
-    use DataType::{Date32, Date64, Float32, Float64, Time32, Time64, Timestamp};
+    use DataType::{Boolean, Date32, Date64, Float32, Float64, Interval, Time32, Time64, Timestamp};
     let kind = of.get_type(schema).ok()?;
     Some(match (&kind, to) {
         (kind, to) if to.is_string() && functions::has_own_text(kind) => {
@@ -90,6 +98,15 @@ fn rewrite_cast(of: &Expr, to: &DataType, or_null: bool, schema: &DFSchema) -> O
             true => try_cast(time_of_text(of)?, to.clone()),
             false => cast(time_of_text(of)?, to.clone()),
         },
+        (kind, Interval(_)) if kind.is_string() => match or_null {
+            true => try_cast(with_units_of(of)?, to.clone()),
+            false => cast(with_units_of(of)?, to.clone()),
+        },
+        (kind, Boolean) if kind.is_decimal() => {
+            let zero = ScalarValue::new_zero(kind).ok()?;
+            of.clone().not_eq(lit(zero))
+        }
+        (Boolean, kind) if kind.is_decimal() => cast(cast(of.clone(), DataType::Int64), kind.clone()),
         (Float64, Float32) if or_null => narrow_or_null().call(vec![of.clone()]),
         (Float64, Float32) => narrow().call(vec![of.clone()]),
         (Timestamp(_, Some(_)), Timestamp(_, None) | Time32(_) | Time64(_)) => {
