@@ -1,11 +1,12 @@
 //! Which live jobs a worker hosts, and which it is a member of: it takes those without a live host, follows
-//! its own to their end, and gives up those that it has lost.
+//! its own to their end, begins them again with workers that came later, and gives up those that it has lost.
 //!
 //! Invariants: a job runs here only while its row has the name of this worker and the attempt that was
 //! begun. A worker whose lease has lapsed hosts nothing, and is a member of nothing. A worker takes a job
 //! only if no other that may has fewer, so jobs are spread; one that is alive by its lease and does nothing
 //! is waited for until that lapses.
 
+use super::growth::Growth;
 use super::hosting::Hosting;
 use super::member::Member;
 use super::record::{LiveJobRecord, LiveState, jobs, replace};
@@ -16,10 +17,10 @@ use crate::live_workers::{LiveWorker, addresses, live_workers};
 use crate::placement::{self, Workers};
 use crate::records::Tables;
 use datafusion::common::Result;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use whimbrel_control::Versioned;
 use whimbrel_jobs::is_overtaken;
 use whimbrel_plan::References;
@@ -38,13 +39,15 @@ pub struct Host {
     hosted: BTreeMap<String, Hosting>,
     /// The jobs whose channels run here, also those that other workers host.
     joined: BTreeMap<String, Member>,
+    growth: Growth,
 }
 
 impl Host {
     /// A worker that hosts nothing yet.
     pub fn new(station: Station, references: Arc<dyn References>) -> Host {
         let tables = station.connection.tables.clone();
-        Host { station, tables, references, hosted: BTreeMap::new(), joined: BTreeMap::new() }
+        let (hosted, joined, growth) = (BTreeMap::new(), BTreeMap::new(), Growth::default());
+        Host { station, tables, references, hosted, joined, growth }
     }
 
     /// How many jobs it hosts.
@@ -71,6 +74,7 @@ impl Host {
                 is_host(row, own) && row.attempt == hosting.attempt && row.state.is_active()
             })
         });
+        self.growth.retain(|name| self.hosted.contains_key(name));
         self.joined.retain(|name, member| {
             let row = rows.get(name).map(|row| &row.value);
             row.is_some_and(|row| row.attempt == member.attempt && row.state.is_active())
@@ -194,16 +198,23 @@ impl Host {
         {
             return Ok(row);
         }
+        let grows = row.value.state == LiveState::Running && self.grows(name, &row.value, own, live);
         let Some(hosting) = self.hosted.get_mut(name) else { return Ok(None) };
-        if row.value.state == LiveState::Stopping {
+        if grows || row.value.state == LiveState::Stopping {
+            hosting.makes_way = grows;
             hosting.job.stop();
         }
         hosting.report(&self.tables, name, row)?;
         if !hosting.job.has_ended() {
             return Ok(None);
         }
+        let makes_way = hosting.makes_way;
         let state = match (hosting.job.wait(), &row.value.state) {
             (Ok(()), LiveState::Stopping) => LiveState::Stopped,
+            // If it had come to its end at the same time, it does so again.
+            (Ok(()), LiveState::Running) if makes_way => {
+                return self.take(name, row, own, live, slots(own, &row.value, live));
+            }
             (Ok(()), _) => LiveState::Ended,
             // An earlier host was stopped, came back, and was faster once: it cannot be so for long.
             (Err(error), LiveState::Running) if is_overtaken(&error) => {
@@ -211,6 +222,7 @@ impl Host {
             }
             // Members that are alive cannot reach each other: the job does without them.
             (Err(error), LiveState::Running) if is_interrupted(&error) => {
+                self.growth.put_off(name, Instant::now());
                 return self.take(name, row, own, live, vec![own.to_string()]);
             }
             (Err(error), LiveState::Stopping) if is_interrupted(&error) => LiveState::Stopped,
@@ -223,6 +235,12 @@ impl Host {
             self.hosted.remove(name);
         }
         Ok(ended)
+    }
+
+    /// Whether a job is to be begun again with more workers than it has.
+    fn grows(&mut self, name: &str, record: &LiveJobRecord, own: &str, live: &[LiveWorker]) -> bool {
+        let workers: BTreeSet<String> = slots(own, record, live).into_iter().collect();
+        workers.len() > record.members().len() && self.growth.is_due(name, workers, Instant::now())
     }
 
     /// Goes on without members that are lost or are to be let go; if this worker is to be let go itself and

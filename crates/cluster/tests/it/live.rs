@@ -140,6 +140,23 @@ fn workers_that_drain_are_let_go() {
     assert_eq!(results(&root.out()), alone(&root));
 }
 
+#[test]
+fn workers_that_come_later_get_their_part() {
+    let (Some(mut processes), mut root) = (Processes::start(1), Root::new("grown")) else { return };
+    let job = processes.submit_elsewhere(&root);
+    grow_until_committed(&mut root, &job, 1);
+    let host = processes.host(&job);
+    assert_eq!(job.record().unwrap().members().len(), 1);
+    processes.add_worker();
+    grow_until(&mut root, "the job does not grow", || job.record().unwrap().members().len() == 2);
+    let record = job.record().unwrap();
+    assert_eq!((record.attempt, processes.host(&job)), (2, host), "it was begun once more, by its host");
+    grow_until_committed(&mut root, &job, 2);
+    finish(&job);
+    assert!(job.progress().unwrap().unwrap().restored_from.is_some(), "it began at the beginning");
+    assert_eq!(results(&root.out()), alone(&root));
+}
+
 /// Plans with several stages, inputs and kinds of exchanges.
 fn plans(source: &Arc<dyn Source>) -> Vec<(&'static str, Stream)> {
     let clicks = || clicks(Arc::clone(source)).rekey(vec![column("item")]).unwrap();
