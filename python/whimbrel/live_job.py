@@ -54,7 +54,7 @@ class LiveJob:
 
     @property
     def error(self) -> Exception | None:
-        """Why the job has failed, if it has."""
+        """Why the job has failed; of a running one, what it lacks while it waits for memory or disk."""
         return self._native.status()[1]
 
     @property

@@ -3,6 +3,7 @@
 use pyo3::prelude::*;
 use whimbrel_cluster::{LiveJob, LiveJobOptions, LiveState};
 use whimbrel_session::durable::{folder_format, wall_duration};
+use whimbrel_sharded::error::Failure;
 
 use crate::arguments::Length;
 use crate::cluster::{NativeCluster, wait_until};
@@ -34,17 +35,18 @@ impl NativeLiveJob {
         self.job.name()
     }
 
-    /// What has become of it, and why it has failed if it has.
+    /// What has become of it, and why it has failed or waits, if it does.
     fn status<'py>(&self, py: Python<'py>) -> PyResult<(&'static str, Option<Bound<'py, PyAny>>)> {
-        Ok(match detach(py, || self.job.record()).or_raise()?.state {
-            LiveState::Running => ("running", None),
+        let record = detach(py, || self.job.record()).or_raise()?;
+        let (status, failure) = match record.state {
+            LiveState::Running => ("running", record.postponed.map(|postponed| postponed.failure)),
             LiveState::Stopping => ("stopping", None),
             LiveState::Stopped => ("stopped", None),
             LiveState::Ended => ("ended", None),
-            LiveState::Failed(failure) => {
-                ("failed", Some(raise(failure.error()).into_value(py).into_bound(py).into_any()))
-            }
-        })
+            LiveState::Failed(failure) => ("failed", Some(failure)),
+        };
+        let error = |failure: Failure| raise(failure.error()).into_value(py).into_bound(py).into_any();
+        Ok((status, failure.map(error)))
     }
 
     /// The name of the worker that hosts it, or was its host last, and how often it was begun.

@@ -115,7 +115,10 @@ fn live_jobs(cluster: &Cluster) -> Result<String, DataFusionError> {
     }
     for (name, record) in jobs {
         let state = match &record.state {
-            LiveState::Running => "running".to_string(),
+            LiveState::Running => match &record.postponed {
+                Some(postponed) => format!("running, waits after an error: {}", postponed.failure.message),
+                None => "running".to_string(),
+            },
             LiveState::Stopping => "stopping".to_string(),
             LiveState::Stopped => "stopped".to_string(),
             LiveState::Ended => "ended".to_string(),

@@ -1,6 +1,8 @@
 //! Which live jobs a worker hosts, and which it is a member of: it takes those without a live host, follows
 //! its own to their end, begins them again with workers that came later, and gives up those that it has lost.
 //!
+//! A job that lacks memory or disk waits, and is begun again by the worker whose turn it is then.
+//!
 //! Invariants: a job runs here only while its row has the name of this worker and the attempt that was
 //! begun. A worker whose lease has lapsed hosts nothing, and is a member of nothing. A worker takes a job
 //! only if no other that may has fewer, so jobs are spread; one that is alive by its lease and does nothing
@@ -9,14 +11,14 @@
 use super::growth::Growth;
 use super::hosting::Hosting;
 use super::member::Member;
-use super::record::{LiveJobRecord, LiveState, jobs, replace};
+use super::record::{LiveJobRecord, LiveState, Postponement, jobs, replace};
 use super::team::{Station, Team};
 use super::team_runtime::is_interrupted;
 use crate::error::of_store;
 use crate::live_workers::{LiveWorker, addresses, live_workers};
 use crate::placement::{self, Workers};
-use crate::records::Tables;
-use datafusion::common::Result;
+use crate::records::{Tables, now};
+use datafusion::common::{DataFusionError, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -24,7 +26,7 @@ use std::time::{Duration, Instant};
 use whimbrel_control::Versioned;
 use whimbrel_jobs::is_overtaken;
 use whimbrel_plan::References;
-use whimbrel_sharded::error::Failure;
+use whimbrel_sharded::error::{ErrorKind, Failure};
 
 /// How long a worker that hands a job over waits for it to stop.
 const LEAVE: Duration = Duration::from_secs(5);
@@ -77,7 +79,10 @@ impl Host {
         self.growth.retain(|name| self.hosted.contains_key(name));
         self.joined.retain(|name, member| {
             let row = rows.get(name).map(|row| &row.value);
-            row.is_some_and(|row| row.attempt == member.attempt && row.state.is_active())
+            row.is_some_and(|row| {
+                // Without a host the attempt is over.
+                row.host.is_some() && row.attempt == member.attempt && row.state.is_active()
+            })
         });
         rows.retain(|_, row| row.value.state.is_active());
         if rows.is_empty() {
@@ -135,6 +140,9 @@ impl Host {
         if row.value.state == LiveState::Stopping {
             return self.end(name, row, LiveState::Stopped);
         }
+        if row.value.postponed.as_ref().is_some_and(|postponed| now() < postponed.until) {
+            return Ok(None);
+        }
         match is_next(own, &row.value, live, rows) {
             true => self.take(name, row, own, live, slots(own, &row.value, live)),
             false => Ok(None),
@@ -171,13 +179,26 @@ impl Host {
             }
             // The next look begins it again.
             Err(error) if is_overtaken(&error) => Ok(Some(row)),
+            Err(error) if lacks_resources(&error) => self.postpone(name, &row, &error),
             Err(error) => self.end(name, &row, LiveState::Failed(Failure::of(&error))),
         }
     }
 
+    /// Leaves a job that lacks memory or disk to the worker whose turn it is after a wait.
+    fn postpone(&mut self, name: &str, row: &Row, error: &DataFusionError) -> Result<Option<Row>> {
+        let postponed = Postponement::after(row.value.postponed.as_ref(), Failure::of(error), now());
+        let left = LiveJobRecord { host: None, postponed: Some(postponed), ..row.value.clone() };
+        let left = replace(&self.tables, name, row, left)?;
+        // Otherwise a client has asked to stop it meanwhile: the next look finds that.
+        if left.is_some() {
+            self.hosted.remove(name);
+        }
+        Ok(left)
+    }
+
     /// Takes part in an attempt of a job whose channels run on several workers, this one among them.
     fn join(&mut self, name: &str, record: &LiveJobRecord, own: &str, live: &[LiveWorker]) -> Result<()> {
-        let is_open = record.state == LiveState::Running && record.is_shared();
+        let is_open = record.state == LiveState::Running && record.is_shared() && record.host.is_some();
         let has_joined = self.joined.get(name).is_some_and(|member| member.attempt == record.attempt);
         if is_open && !has_joined && record.members().contains(&own) {
             let team = self.team(name, record, own, live);
@@ -206,7 +227,12 @@ impl Host {
         }
         hosting.report(&self.tables, name, row)?;
         if !hosting.job.has_ended() {
-            return Ok(None);
+            return match hosting.job.checkpointed_at().is_some() && row.value.postponed.is_some() {
+                true => {
+                    replace(&self.tables, name, row, LiveJobRecord { postponed: None, ..row.value.clone() })
+                }
+                false => Ok(None),
+            };
         }
         let makes_way = hosting.makes_way;
         let state = match (hosting.job.wait(), &row.value.state) {
@@ -224,6 +250,9 @@ impl Host {
             (Err(error), LiveState::Running) if is_interrupted(&error) => {
                 self.growth.put_off(name, Instant::now());
                 return self.take(name, row, own, live, vec![own.to_string()]);
+            }
+            (Err(error), LiveState::Running) if lacks_resources(&error) => {
+                return self.postpone(name, row, &error);
             }
             (Err(error), LiveState::Stopping) if is_interrupted(&error) => LiveState::Stopped,
             (Err(error), LiveState::Stopping) if is_overtaken(&error) => LiveState::Stopped,
@@ -276,6 +305,11 @@ impl Host {
     fn end(&self, name: &str, row: &Row, state: LiveState) -> Result<Option<Row>> {
         replace(&self.tables, name, row, LiveJobRecord { state, ..row.value.clone() })
     }
+}
+
+/// Whether a job lacks memory or disk, which may be there later, or on another worker.
+fn lacks_resources(error: &DataFusionError) -> bool {
+    ErrorKind::of(error) == ErrorKind::ResourceExhausted
 }
 
 fn is_host(record: &LiveJobRecord, worker: &str) -> bool {

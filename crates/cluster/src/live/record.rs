@@ -49,9 +49,37 @@ pub struct LiveJobRecord {
     /// The workers that run its channels in this attempt: that of a channel has the place of its number in
     /// its stage, in turns.
     pub slots: Vec<String>,
+    /// Why it waits, if it lacks memory or disk; until its first checkpoint after that.
+    pub postponed: Option<Postponement>,
     /// What has become of it.
     pub state: LiveState,
 }
+
+/// Why and how long a live job waits that lacks memory or disk.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Postponement {
+    /// What it lacks.
+    pub failure: Failure,
+    /// How often it has failed of that since its last checkpoint.
+    pub times: u32,
+    /// When it is begun again, in milliseconds since 1970.
+    pub until: u64,
+}
+
+impl Postponement {
+    /// The wait after another failure: twice as long each time.
+    pub fn after(earlier: Option<&Postponement>, failure: Failure, now: u64) -> Postponement {
+        let times = earlier.map_or(0, |earlier| earlier.times) + 1;
+        let wait = FIRST_WAIT.saturating_mul(1 << (times - 1).min(10)).min(LONGEST_WAIT);
+        Postponement { failure, times, until: now + wait.as_millis() as u64 }
+    }
+}
+
+/// How long a job waits that lacks memory or disk, the first time.
+const FIRST_WAIT: Duration = Duration::from_secs(5);
+
+/// The longest such wait.
+const LONGEST_WAIT: Duration = Duration::from_secs(5 * 60);
 
 /// What has become of a live job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -132,8 +160,8 @@ pub fn insertion(
     (spec, width): (Vec<u8>, u32),
 ) -> Result<Transaction> {
     let (submitted, state) = (now(), LiveState::Running);
-    let (host, attempt, slots) = (None, 0, vec![]);
-    let record = LiveJobRecord { options, cluster, submitted, host, attempt, width, slots, state };
+    let (host, attempt, slots, postponed) = (None, 0, vec![], None);
+    let record = LiveJobRecord { options, cluster, submitted, host, attempt, width, slots, postponed, state };
     Ok(Transaction::new()
         .when(jobs(tables).unchanged(job, None))
         .then(tables.specs().put(job, &spec.into()).map_err(of_store)?)
@@ -163,4 +191,21 @@ pub fn replace(
 pub fn find(tables: &Tables, job: &str) -> Result<Versioned<LiveJobRecord>> {
     let row = jobs(tables).get(job).map_err(of_store)?;
     row.ok_or_else(|| DataFusionError::Execution(format!("the cluster has no live job {job}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_become_longer() {
+        let failure = Failure::of(&DataFusionError::ResourcesExhausted("No space left on device".into()));
+        let mut last = None;
+        for seconds in [5, 10, 20, 40, 80, 160, 300, 300] {
+            let next = Postponement::after(last.as_ref(), failure.clone(), 1_000);
+            assert_eq!(next.until, 1_000 + seconds * 1_000);
+            last = Some(next);
+        }
+        assert_eq!(last.map(|last| last.times), Some(8));
+    }
 }
