@@ -19,7 +19,7 @@ LINTERS := $(VENV)/.linters-installed
 PEER := benches/peers/differential
 PEER_TARGET := $(CARGO_TARGET_DIR)/peers
 
-FUZZ := $(or $(WHIMBREL_FUZZ),20)
+FUZZ := $(or $(WHIMBREL_FUZZ),40)
 
 .PHONY: help build wheel trywheel demo cluster functions function function-package chaos fuzz simulate scadr test bench fmt lint clean
 
