@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -123,13 +124,9 @@ def test_a_full_disk_is_waited_for(cluster: wb.cluster.LocalCluster, tmp_path: P
         job = windows(tmp_path).run_forever(disk / "out", checkpoint=disk / "state", every="50ms", on=cluster)
         wait_until(lambda: job.progress is not None and job.progress.committed > 0, "nothing is committed")
         filler = disk / "filler"
-        with filler.open("wb") as file:
-            try:
-                while True:
-                    file.write(b"x" * 1024)
-                    file.flush()
-            except OSError:
-                pass
+        with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
+            while True:
+                file.write(b"x" * 1024)
         grow(tmp_path, 100, 200)
         wait_until(lambda: job.error is not None, "it does not wait")
         assert job.status == "running"

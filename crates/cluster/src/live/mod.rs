@@ -10,8 +10,8 @@
 //!
 //! Layers, lowest first: `record`, what the store has; `notes`, what hosts and members tell each other;
 //! `team`, who takes part; `member`, channels that run on this worker; `team_runtime`, the host's side of a
-//! team; `hosting`, a job that this worker hosts; `growth`, when it is begun again for more workers; `host`, which jobs a worker takes and gives up; `job`, a
-//! job as its client sees it.
+//! team; `hosting`, a job that this worker hosts; `growth`, when it is begun again for more workers;
+//! `host`, which jobs a worker takes and gives up; `job`, a job as its client sees it.
 
 mod growth;
 mod host;

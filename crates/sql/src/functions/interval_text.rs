@@ -44,8 +44,8 @@ fn texts(texts: &[ArrayRef]) -> Result<ArrayRef> {
     Ok(Arc::new(texts.as_string::<i32>().iter().map(|text| text.map(with_units)).collect::<StringArray>()))
 }
 
-/// The text of an interval with all of its units: times of day in hours, minutes and seconds, a bare number in
-/// seconds, and `ago` as signs. What is no interval stays as it is.
+/// The text of an interval with all of its units: times of day in hours, minutes and seconds, a bare number
+/// in seconds, and `ago` as signs. What is no interval stays as it is.
 pub(crate) fn with_units(text: &str) -> String {
     let mut words: Vec<String> = text.split_whitespace().map(String::from).collect();
     if let [number] = words.as_slice()
