@@ -222,7 +222,7 @@ impl Host {
         let grows = row.value.state == LiveState::Running && self.grows(name, &row.value, own, live);
         let Some(hosting) = self.hosted.get_mut(name) else { return Ok(None) };
         if grows || row.value.state == LiveState::Stopping {
-            hosting.makes_way = grows;
+            hosting.begins_again = grows;
             hosting.job.stop();
         }
         hosting.report(&self.tables, name, row)?;
@@ -234,11 +234,11 @@ impl Host {
                 false => Ok(None),
             };
         }
-        let makes_way = hosting.makes_way;
+        let begins_again = hosting.begins_again;
         let state = match (hosting.job.wait(), &row.value.state) {
             (Ok(()), LiveState::Stopping) => LiveState::Stopped,
             // If it had come to its end at the same time, it does so again.
-            (Ok(()), LiveState::Running) if makes_way => {
+            (Ok(()), LiveState::Running) if begins_again => {
                 return self.take(name, row, own, live, slots(own, &row.value, live));
             }
             (Ok(()), _) => LiveState::Ended,

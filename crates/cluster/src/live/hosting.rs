@@ -25,7 +25,7 @@ pub struct Hosting {
     /// The job.
     pub job: DurableJob,
     /// Whether it was stopped to be begun again.
-    pub makes_way: bool,
+    pub begins_again: bool,
     /// What was written down of it last.
     written: Option<LiveProgress>,
 }
@@ -55,7 +55,7 @@ impl Hosting {
         let runtime = team.map(|team| TeamRuntime { team, references: Arc::clone(references) });
         let runtime = runtime.as_ref().map(|runtime| runtime as &dyn EpochRuntime);
         let job = start_with(&stream, (&spec.options(), runtime), pace, references, store, sink)?;
-        Ok(Hosting { attempt: record.attempt, job, makes_way: false, written: None })
+        Ok(Hosting { attempt: record.attempt, job, begins_again: false, written: None })
     }
 
     /// Stops the job, and waits for that, but not for long: how it ended says whoever goes on with it.
