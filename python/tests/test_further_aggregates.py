@@ -255,7 +255,7 @@ def test_averages_of_long_durations(shards: int) -> None:
     rows = pa.table({"k": [1, 1, 2, 2, 1, 2], "x": lengths})
     query = "select avg(x) as a, avg(distinct x) as d from rows group by k order by k"
     with wb.config(shards=shards):
-        averages = wb.sql(query, rows=rows).to_arrow()
+        averages = pa.table(wb.sql(query, rows=rows).to_arrow())
         (whole,) = wb.sql("select avg(x)::bigint as a from rows where k = 1", rows=rows).to_rows()
     ticks = [averages.column(at).cast(pa.int64()).to_pylist() for at in range(2)]
     assert ticks == [[most - 2, -3], [most - 2, -3]]
