@@ -108,8 +108,8 @@ impl<V: Value> SortKeys for ByThenValue<V> {
     fn load(&mut self, rows: &Rows) -> Result<()> {
         if let Some(fields) = rows.argument.as_ref().and_then(|argument| argument.as_struct_opt()) {
             let by = with_equal_floats(fields.column(0))?;
-            // A null within a key is larger than all values, as in a table.
-            let order = SortOptions { descending: self.descending, nulls_first: self.descending };
+            // A null within a key is the smallest in either order.
+            let order = SortOptions { descending: self.descending, nulls_first: !self.descending };
             self.by = encode_sorted(&[by], order)?;
             self.value.load(fields.column(1))?;
         }
