@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable
+import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +36,23 @@ def real_data() -> Path:
     if not BESIDE_THE_REPOSITORY.is_dir():
         pytest.skip(f"no real data: {BESIDE_THE_REPOSITORY} is not there")
     return BESIDE_THE_REPOSITORY
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Callable[[int], Path]]:
+    """Mounts a disk of so many kilobytes."""
+    disk = tmp_path / "disk"
+
+    def mount(kilobytes: int) -> Path:
+        disk.mkdir()
+        command = ["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "tmpfs", str(disk)]
+        if os.geteuid() != 0 or subprocess.run(command, capture_output=True).returncode != 0:
+            pytest.skip("only root may mount a small disk")
+        return disk
+
+    yield mount
+    if disk.is_mount():
+        subprocess.run(["umount", "-l", str(disk)], check=True)
 
 
 # Where every plan is written and read again before it runs.

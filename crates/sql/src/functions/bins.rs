@@ -1,33 +1,26 @@
-//! Bins of a width, and the first instant of the one that an instant is in: `date_bin(width, instant,
-//! origin)` of timestamps that DataFusion's function, which counts nanoseconds, does not reach, and
-//! `time_bucket`, whose days and months are those of the zone of the instant.
+//! `date_bin(width, instant, origin)`: the first instant of the bin of a width that an instant is in, for
+//! timestamps that DataFusion's function, which counts nanoseconds, does not reach. Bins are those of UTC,
+//! and so is an origin without a zone.
 //!
 //! ```sql
-//! select date_bin(interval '15 minutes', timestamp '2024-02-11 15:44:17');          -- 2024-02-11 15:30:00
-//! select time_bucket(interval '1 day', timestamptz '2024-02-11 15:44:17 Asia/Tokyo');  -- midnight there
+//! select date_bin(interval '15 minutes', timestamp '2024-02-11 15:44:17');  -- 2024-02-11 15:30:00
 //! ```
 
 use super::calendar::{Calendar, DAY};
 use super::overridden::Overridden;
-use super::{Mapped, zones};
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, TimestampMicrosecondArray, timezone::Tz};
-use datafusion::arrow::compute::cast;
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, TimestampMicrosecondArray};
 use datafusion::arrow::datatypes::{
     DataType, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit, TimeUnit,
     TimestampMicrosecondType,
 };
-use datafusion::common::{DataFusionError, Result, exec_datafusion_err, exec_err, plan_err};
+use datafusion::common::{Result, exec_datafusion_err};
 use datafusion::functions::datetime;
-use datafusion::logical_expr::{ScalarUDF, Signature, Volatility};
+use datafusion::logical_expr::ScalarUDF;
 use std::sync::Arc;
 
 /// The functions of this module.
 pub(super) fn all() -> Vec<Arc<ScalarUDF>> {
-    let signature = Signature::any(3, Volatility::Immutable);
-    vec![
-        Overridden::function(datetime::date_bin(), coerce, bin_type, |args| bins(args, None)),
-        Mapped::function("time_bucket", signature, bucket_type, buckets),
-    ]
+    vec![Overridden::function(datetime::date_bin(), coerce, bin_type, bins)]
 }
 
 /// What the arguments of `date_bin` are cast to: timestamps of all units but nanoseconds to microseconds.
@@ -44,9 +37,13 @@ fn coerce(types: &[DataType]) -> Option<Vec<DataType>> {
         (DataType::Interval(_), DataType::Timestamp(unit, zone))
             if *unit != TimeUnit::Nanosecond && origin.is_none_or(is_instant) =>
         {
-            let instant = DataType::Timestamp(TimeUnit::Microsecond, zone.clone());
+            let instant = |zone| DataType::Timestamp(TimeUnit::Microsecond, zone);
+            let own_zone = match origin {
+                Some(DataType::Timestamp(_, zone)) => zone.clone(),
+                _ => None,
+            };
             let width = DataType::Interval(IntervalUnit::MonthDayNano);
-            Some([width, instant.clone(), instant].into_iter().take(types.len()).collect())
+            Some([width, instant(zone.clone()), instant(own_zone)].into_iter().take(types.len()).collect())
         }
         _ => None,
     }
@@ -60,77 +57,18 @@ fn bin_type(types: &[DataType]) -> Option<DataType> {
     }
 }
 
-/// The type of a bin of `time_bucket`.
-fn bucket_type(types: &[DataType]) -> Result<DataType> {
-    match types {
-        [DataType::Interval(_) | DataType::Null, DataType::Timestamp(_, zone), _] => {
-            Ok(DataType::Timestamp(TimeUnit::Microsecond, zone.clone()))
-        }
-        [DataType::Interval(_) | DataType::Null, DataType::Date32 | DataType::Null, _] => {
-            Ok(DataType::Timestamp(TimeUnit::Microsecond, None))
-        }
-        _ => plan_err!("time_bucket takes an interval, and a timestamp or a date"),
-    }
-}
-
-/// `time_bucket(width, instant, origin)` of each row. Bins of days and months are those of clocks in the
-/// zone, and so is an origin without a zone.
-fn buckets(args: &[ArrayRef]) -> Result<ArrayRef> {
-    let kinds: Vec<DataType> = args.iter().map(|arg| arg.data_type().clone()).collect();
-    let kind = bucket_type(&kinds)?;
-    let widths = cast(&args[0], &DataType::Interval(IntervalUnit::MonthDayNano))?;
-    let instants = cast(&args[1], &kind)?;
-    let (origins, zone) = match (&kinds[2], &kind) {
-        (DataType::Timestamp(_, Some(_)), DataType::Timestamp(_, None)) => {
-            return exec_err!("time_bucket: an origin with a zone is for timestamps with one");
-        }
-        (DataType::Timestamp(_, Some(_)), DataType::Timestamp(_, Some(zone))) => {
-            (cast(&args[2], &kind)?, Some(zone.parse()?))
-        }
-        (_, DataType::Timestamp(_, Some(zone))) => {
-            let zone: Tz = zone.parse()?;
-            let clocks = cast(&args[2], &DataType::Timestamp(TimeUnit::Microsecond, None))?;
-            let clocks = clocks.as_primitive::<TimestampMicrosecondType>();
-            let instant = |clock| zones::instant_of_micros(&zone, clock).ok_or_else(too_far);
-            let origins: TimestampMicrosecondArray = clocks.try_unary(instant)?;
-            (Arc::new(origins) as ArrayRef, Some(zone))
-        }
-        _ => (cast(&args[2], &kind)?, None),
-    };
-    bins(&[widths, instants, origins], zone)
-}
-
 /// The first instant of the bin that each instant is in. Bins begin at the origin, 1970 unless it is given.
-fn bins(args: &[ArrayRef], zone: Option<Tz>) -> Result<ArrayRef> {
+fn bins(args: &[ArrayRef]) -> Result<ArrayRef> {
     let widths = args[0].as_primitive::<IntervalMonthDayNanoType>();
     let instants = args[1].as_primitive::<TimestampMicrosecondType>();
     let origins = args.get(2).map(|origins| origins.as_primitive::<TimestampMicrosecondType>());
     let bins = widths.iter().zip(instants).enumerate().map(|(row, (width, instant))| {
         let origin = origins.map_or(Some(0), |origins| origins.is_valid(row).then(|| origins.value(row)));
         let known = width.zip(instant).zip(origin);
-        let bin = known.map(|((width, instant), origin)| match zone {
-            Some(zone) if width.nanoseconds == 0 => bin_in_zone(width, instant, origin, &zone),
-            _ => bin_of(width, instant, origin),
-        });
-        bin.transpose()
+        known.map(|((width, instant), origin)| bin_of(width, instant, origin)).transpose()
     });
     let bins = bins.collect::<Result<TimestampMicrosecondArray>>()?;
     Ok(Arc::new(bins.with_data_type(args[1].data_type().clone())))
-}
-
-/// The bin by what clocks show in a zone.
-fn bin_in_zone(width: IntervalMonthDayNano, instant: i64, origin: i64, zone: &Tz) -> Result<i64> {
-    let clock = |instant| zones::clock_of_instant(zone, instant);
-    let bin = match (clock(instant), clock(origin)) {
-        (Some(instant), Some(origin)) => zones::instant_of_micros(zone, bin_of(width, instant, origin)?),
-        _ => None,
-    };
-    bin.ok_or_else(too_far)
-}
-
-/// The error for an instant that clocks do not show.
-fn too_far() -> DataFusionError {
-    exec_datafusion_err!("a time is too far away for the clocks of a zone")
 }
 
 /// The first instant of the bin that an instant is in.

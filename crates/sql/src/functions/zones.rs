@@ -159,30 +159,14 @@ fn instants_of_clock(args: &[ArrayRef]) -> Result<ArrayRef> {
         TimeUnit::Nanosecond => 1_000_000_000,
     };
     let instant = |tick: i64| -> Result<i64> {
-        let instant = instant_of(&zone, tick, second);
+        let clock = DateTime::from_timestamp(tick.div_euclid(second), 0).map(|instant| instant.naive_utc());
+        let ahead = clock.and_then(|clock| ahead_of_utc(&zone, clock));
+        let instant = ahead.and_then(|ahead| tick.checked_sub(ahead * second));
         instant.ok_or_else(|| exec_datafusion_err!("a time is too far away for the clocks of a zone"))
     };
     let ticks = cast_array(shown, &DataType::Int64)?;
     let instants: Int64Array = ticks.as_primitive::<Int64Type>().try_unary(instant)?;
     Ok(cast_array(&cast_array(&instants, &DataType::Timestamp(*unit, None))?, &returned)?)
-}
-
-/// The instant at which clocks show a time, both in ticks of which a second has so many.
-fn instant_of(zone: &Tz, shown: i64, second: i64) -> Option<i64> {
-    let clock = DateTime::from_timestamp(shown.div_euclid(second), 0)?.naive_utc();
-    shown.checked_sub(ahead_of_utc(zone, clock)? * second)
-}
-
-/// The instant at which clocks show a time, both in microseconds.
-pub(super) fn instant_of_micros(zone: &Tz, shown: i64) -> Option<i64> {
-    instant_of(zone, shown, 1_000_000)
-}
-
-/// What clocks show at an instant, both in microseconds.
-pub(super) fn clock_of_instant(zone: &Tz, instant: i64) -> Option<i64> {
-    let utc = DateTime::from_timestamp(instant.div_euclid(1_000_000), 0)?.naive_utc();
-    let ahead = i64::from(zone.offset_from_utc_datetime(&utc).fix().local_minus_utc());
-    instant.checked_add(ahead * 1_000_000)
 }
 
 /// How many seconds clocks are ahead of UTC when they show this.

@@ -321,8 +321,9 @@ fn as_other_calls(name: &str, function: &Function) -> Option<Expr> {
             let text = width.to_string().to_ascii_lowercase();
             let origin =
                 if days.iter().any(|unit| text.contains(unit)) { "2000-01-01" } else { "2000-01-03" };
-            format!("time_bucket({width}, {instant}, timestamp '{origin}')")
+            format!("date_bin({width}, {instant}, timestamp '{origin}')")
         }
+        ("time_bucket", [width, instant, origin]) => format!("date_bin({width}, {instant}, {origin})"),
         ("isinf", [number]) => {
             format!("coalesce(abs({number}) = cast('inf' as double), {number} is null and null)")
         }
