@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -28,8 +29,8 @@ def cluster() -> Iterator[wb.cluster.LocalCluster]:
         yield started
 
 
-def wait_until(condition: Callable[[], bool], what: str) -> None:
-    until = time.monotonic() + 60
+def wait_until(condition: Callable[[], bool], what: str, seconds: float = 60) -> None:
+    until = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < until, what
         time.sleep(0.05)
@@ -136,3 +137,71 @@ def test_a_full_disk_is_waited_for(
     job.stop()
     job.wait()
     assert results(disk) == [(start, start + 10, 10) for start in range(10, 230, 10)]
+
+
+class PostgresLink:
+    """A way to the PostgreSQL of the tests that can be cut: a link to its socket."""
+
+    def __init__(self, folder: Path) -> None:
+        self.server = os.environ["WHIMBREL_POSTGRES"]
+        self._socket = Path(parse_qs(urlsplit(self.server).query)["host"][0]) / ".s.PGSQL.5432"
+        self._link = folder / self._socket.name
+        self.name = f"link{os.getpid()}"
+        self.url = f"postgres:///postgres?host={folder}&user=postgres&application_name={self.name}"
+        folder.mkdir()
+        self.mend()
+
+    def rows(self, query: str) -> list[list[str]]:
+        command = ["psql", self.server, "--no-psqlrc", "--tuples-only", "--no-align", "--command", query]
+        out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        return [line.split("|") for line in out.splitlines()]
+
+    def mend(self) -> None:
+        self._link.symlink_to(self._socket)
+
+    def cut(self) -> None:
+        self._link.unlink()
+        self.rows(
+            "select pg_terminate_backend(pid) from pg_stat_activity"
+            f" where application_name = '{self.name}'"
+        )
+
+
+@pytest.mark.skipif("WHIMBREL_POSTGRES" not in os.environ, reason="WHIMBREL_POSTGRES names no server")
+def test_a_database_that_was_reached_once_is_waited_for(
+    cluster: wb.cluster.LocalCluster, tmp_path: Path
+) -> None:
+    postgres = PostgresLink(tmp_path / "socket")
+    table = f"live_{os.getpid()}"
+
+    def start(name: str, sink: str | Path) -> wb.cluster.LiveJob:
+        return windows(tmp_path).run_forever(sink, checkpoint=tmp_path / name, every="50ms", on=cluster)
+
+    grow(tmp_path, 0, 100)
+    job = start("state", f"{postgres.url}&table={table}")
+    wait_until(lambda: job.progress is not None and job.progress.committed > 0, "nothing is committed")
+    postgres.cut()
+    grow(tmp_path, 100, 222)
+    (tmp_path / "nowhere").mkdir()
+    unreachable = start("state of none", f"postgres:///postgres?host={tmp_path / 'nowhere'}&table={table}")
+    # Two more on each worker: those that wait keep nobody waiting.
+    others = [start(f"state {number}", tmp_path / f"out {number}") for number in range(4)]
+    for other in others:
+        wait_until(lambda other=other: other.progress is not None and other.progress.committed > 0, "it waits")
+        other.stop()
+        assert other.wait(30)
+    wait_until(lambda: job.error is not None, "it does not wait", seconds=120)
+    assert job.status == "running"
+    assert isinstance(job.error, wb.UnavailableError)
+    with pytest.raises(wb.UnavailableError, match="nowhere"):
+        unreachable.wait(120)
+    assert unreachable.status == "failed"
+    postgres.mend()
+    rows = [[str(start), "10"] for start in range(10, 230, 10)]
+    query = f"select start, n from {table} order by start"
+    wait_until(lambda: postgres.rows(query) == rows, "results are missing")
+    wait_until(lambda: job.error is None, "it has an error for ever")
+    job.stop()
+    assert job.wait(60)
+    assert job.status == "stopped"
+    assert postgres.rows(query) == rows

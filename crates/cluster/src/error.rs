@@ -2,12 +2,14 @@
 
 use datafusion::common::DataFusionError;
 use whimbrel_control::Error;
+use whimbrel_sharded::error::unavailable;
 
 /// The error of a control store.
 pub fn of_store(error: Error) -> DataFusionError {
     match error {
         Error::Invalid(text) => DataFusionError::Plan(text),
-        other => DataFusionError::Execution(other.to_string()),
+        Error::Unavailable(text) => unavailable(text),
+        Error::Damaged(text) => DataFusionError::Execution(text),
     }
 }
 

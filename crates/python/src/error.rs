@@ -61,6 +61,7 @@ pub fn raise_with(error: DataFusionError, message: String) -> PyErr {
             ErrorKind::Invalid => "InvalidError",
             ErrorKind::Data => "DataError",
             ErrorKind::ResourceExhausted => "ResourceExhaustedError",
+            ErrorKind::Unavailable => "UnavailableError",
             ErrorKind::Internal => "InternalError",
         };
         of_class(class, (message,))

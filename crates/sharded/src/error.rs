@@ -12,6 +12,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use whimbrel_plan::source::redacted;
 
+pub use crate::unavailable::{is_unavailable, unavailable};
+
 /// The remedy of an error.
 ///
 /// ```
@@ -29,6 +31,8 @@ pub enum ErrorKind {
     Data,
     /// Give more memory or disk, or ask for less.
     ResourceExhausted,
+    /// Try again once the service answers.
+    Unavailable,
     /// Nothing: it is our bug.
     Internal,
 }
@@ -38,6 +42,7 @@ impl ErrorKind {
     pub fn of(error: &DataFusionError) -> ErrorKind {
         use DataFusionError as E;
         match error.find_root() {
+            error if is_unavailable(error) => ErrorKind::Unavailable,
             E::Plan(_) | E::SchemaError(..) | E::Configuration(_) | E::SQL(..) | E::NotImplemented(_) => {
                 ErrorKind::Invalid
             }
@@ -82,6 +87,7 @@ impl Failure {
             ErrorKind::Invalid => DataFusionError::Plan(message),
             ErrorKind::Data => DataFusionError::Execution(message),
             ErrorKind::ResourceExhausted => DataFusionError::ResourcesExhausted(message),
+            ErrorKind::Unavailable => unavailable(message),
             ErrorKind::Internal => DataFusionError::Internal(message),
         }
     }
@@ -104,7 +110,11 @@ pub(crate) fn in_file(path: &Path, error: impl Into<DataFusionError>) -> DataFus
 /// The error, with the place of the file, which may be a URL.
 pub(crate) fn in_place(place: &impl Display, error: impl Into<DataFusionError>) -> DataFusionError {
     let error = error.into();
-    DataFusionError::Execution(redacted(&format!("`{place}`: {}", root_message(&error))))
+    let message = redacted(&format!("`{place}`: {}", root_message(&error)));
+    match is_unavailable(&error) {
+        true => unavailable(message),
+        false => DataFusionError::Execution(message),
+    }
 }
 
 /// The message of the root error, without the prefix of its library.
@@ -166,7 +176,7 @@ pub fn panic_message(panic: &(dyn Any + Send)) -> &str {
 pub fn untrusted<T>(place: &impl Display, read: impl FnOnce() -> Result<T>) -> Result<T> {
     // The reader is not used after a panic.
     match catch_unwind(AssertUnwindSafe(read)) {
-        Ok(Err(error)) if ErrorKind::of(&error) == ErrorKind::Data && !names(&error, place) => {
+        Ok(Err(error)) if is_of_data_or_service(&error) && !names(&error, place) => {
             Err(in_place(place, error))
         }
         Ok(read) => read,
@@ -175,6 +185,10 @@ pub fn untrusted<T>(place: &impl Display, read: impl FnOnce() -> Result<T>) -> R
             Err(DataFusionError::Execution(format!("`{place}`: it is damaged, or cannot be read: {how}")))
         }
     }
+}
+
+fn is_of_data_or_service(error: &DataFusionError) -> bool {
+    matches!(ErrorKind::of(error), ErrorKind::Data | ErrorKind::Unavailable)
 }
 
 /// Whether the message names the place.

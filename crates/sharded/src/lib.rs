@@ -5,7 +5,7 @@
 //! messages between the channels.
 //!
 //! Layers, lowest first; each module uses only modules above it in this list:
-//! 1. [`error`]: errors, sorted by their remedy;
+//! 1. `unavailable`, [`error`]: errors, sorted by their remedy;
 //! 2. `progress`, `options`: how far a query is, and how it is run: [`Options`];
 //! 3. [`relation`]: rows without time as messages;
 //! 4. [`FolderLock`]: one process a folder; `unary`, `substitute`: physical operators over one input, and in
@@ -48,6 +48,7 @@ mod progress;
 mod spec;
 mod substitute;
 mod unary;
+mod unavailable;
 
 pub use folder_lock::FolderLock;
 pub use options::{Memory, Options, Output, RuntimeKind};

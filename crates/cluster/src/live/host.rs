@@ -1,7 +1,8 @@
 //! Which live jobs a worker hosts, and which it is a member of: it takes those without a live host, follows
 //! its own to their end, begins them again with workers that came later, and gives up those that it has lost.
 //!
-//! A job that lacks memory or disk waits, and is begun again by the worker whose turn it is then.
+//! A job that lacks memory or disk, or a service that it has reached before, waits, and is begun again by the
+//! worker whose turn it is then.
 //!
 //! Invariants: a job runs here only while its row has the name of this worker and the attempt that was
 //! begun. A worker whose lease has lapsed hosts nothing, and is a member of nothing. A worker takes a job
@@ -18,7 +19,7 @@ use crate::error::of_store;
 use crate::live_workers::{LiveWorker, addresses, live_workers};
 use crate::placement::{self, Workers};
 use crate::records::{Tables, now};
-use datafusion::common::{DataFusionError, Result};
+use datafusion::common::{DataFusionError, Result, exec_datafusion_err};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -109,15 +110,15 @@ impl Host {
     /// # Errors
     /// Those of the store.
     pub fn leave(&mut self, own: &str) -> Result<()> {
-        self.hosted.values().for_each(|hosting| hosting.job.stop());
+        self.hosted.values_mut().for_each(Hosting::stop);
         std::mem::take(&mut self.hosted)
             .into_iter()
-            .try_for_each(|(name, hosting)| self.hand_over(&name, &hosting, own))
+            .try_for_each(|(name, hosting)| self.hand_over(&name, hosting, own))
     }
 
     /// Stops a job, and leaves it to another worker.
-    fn hand_over(&self, name: &str, hosting: &Hosting, own: &str) -> Result<()> {
-        hosting.stop(LEAVE);
+    fn hand_over(&self, name: &str, mut hosting: Hosting, own: &str) -> Result<()> {
+        hosting.stop_and_wait(LEAVE);
         if let Some(row) = jobs(&self.tables).get(name).map_err(of_store)?
             && is_host(&row.value, own)
             && row.value.state.is_active()
@@ -171,20 +172,21 @@ impl Host {
         if row.value.state == LiveState::Stopping {
             return self.end(name, &row, LiveState::Stopped);
         }
+        let Some(spec) = self.tables.specs().get(name).map_err(of_store)? else {
+            let error = exec_datafusion_err!("the cluster has no plan of the live job {name}");
+            return self.end(name, &row, LiveState::Failed(Failure::of(&error)));
+        };
         let team = row.value.is_shared().then(|| self.team(name, &row.value, own, live));
-        match Hosting::start(&self.tables, &self.references, name, &row.value, team) {
+        match Hosting::start(spec.value, &self.references, &row.value, team) {
             Ok(hosting) => {
                 self.hosted.insert(name.to_string(), hosting);
                 Ok(Some(row))
             }
-            // The next look begins it again.
-            Err(error) if is_overtaken(&error) => Ok(Some(row)),
-            Err(error) if lacks_resources(&error) => self.postpone(name, &row, &error),
-            Err(error) => self.end(name, &row, LiveState::Failed(Failure::of(&error))),
+            Err(error) => self.postpone(name, &row, &error),
         }
     }
 
-    /// Leaves a job that lacks memory or disk to the worker whose turn it is after a wait.
+    /// Leaves a job that lacks something to the worker whose turn it is after a wait.
     fn postpone(&mut self, name: &str, row: &Row, error: &DataFusionError) -> Result<Option<Row>> {
         let postponed = Postponement::after(row.value.postponed.as_ref(), Failure::of(error), now());
         let left = LiveJobRecord { host: None, postponed: Some(postponed), ..row.value.clone() };
@@ -223,19 +225,17 @@ impl Host {
         let Some(hosting) = self.hosted.get_mut(name) else { return Ok(None) };
         if grows || row.value.state == LiveState::Stopping {
             hosting.begins_again = grows;
-            hosting.job.stop();
+            hosting.stop();
         }
         hosting.report(&self.tables, name, row)?;
-        if !hosting.job.has_ended() {
-            return match hosting.job.checkpointed_at().is_some() && row.value.postponed.is_some() {
-                true => {
-                    replace(&self.tables, name, row, LiveJobRecord { postponed: None, ..row.value.clone() })
-                }
-                false => Ok(None),
-            };
+        // How it has ended, if it has, is the matter of the next look.
+        if hosting.has_checkpoint() && (row.value.postponed.is_some() || !row.value.has_checkpoint) {
+            let goes_on = LiveJobRecord { postponed: None, has_checkpoint: true, ..row.value.clone() };
+            return replace(&self.tables, name, row, goes_on);
         }
+        let Some(outcome) = hosting.end() else { return Ok(None) };
         let begins_again = hosting.begins_again;
-        let state = match (hosting.job.wait(), &row.value.state) {
+        let state = match (outcome, &row.value.state) {
             (Ok(()), LiveState::Stopping) => LiveState::Stopped,
             // If it had come to its end at the same time, it does so again.
             (Ok(()), LiveState::Running) if begins_again => {
@@ -251,11 +251,12 @@ impl Host {
                 self.growth.put_off(name, Instant::now());
                 return self.take(name, row, own, live, vec![own.to_string()]);
             }
-            (Err(error), LiveState::Running) if lacks_resources(&error) => {
+            (Err(error), LiveState::Running) if is_waited_for(&error, &row.value) => {
                 return self.postpone(name, row, &error);
             }
             (Err(error), LiveState::Stopping) if is_interrupted(&error) => LiveState::Stopped,
             (Err(error), LiveState::Stopping) if is_overtaken(&error) => LiveState::Stopped,
+            (Err(error), LiveState::Stopping) if is_waited_for(&error, &row.value) => LiveState::Stopped,
             (Err(error), _) => LiveState::Failed(Failure::of(&error)),
         };
         let ended = self.end(name, row, state)?;
@@ -288,14 +289,14 @@ impl Host {
         if !is_let_go && row.value.members().iter().all(stays) {
             return Ok(ControlFlow::Continue(()));
         }
-        if let Some(hosting) = self.hosted.remove(name) {
+        if let Some(mut hosting) = self.hosted.remove(name) {
             match is_let_go {
                 true => {
-                    self.hand_over(name, &hosting, own)?;
+                    self.hand_over(name, hosting, own)?;
                     return Ok(ControlFlow::Break(None));
                 }
                 // Two runs at once would be in each other's way.
-                false => hosting.stop(LEAVE),
+                false => hosting.stop_and_wait(LEAVE),
             }
         }
         Ok(ControlFlow::Break(self.take(name, row, own, live, slots(own, &row.value, live))?))
@@ -307,9 +308,14 @@ impl Host {
     }
 }
 
-/// Whether a job lacks memory or disk, which may be there later, or on another worker.
-fn lacks_resources(error: &DataFusionError) -> bool {
-    ErrorKind::of(error) == ErrorKind::ResourceExhausted
+/// Whether what a job lacks may be there later, or on another worker. A service that does not answer to a job
+/// without a checkpoint may never have been there: its address may be wrong.
+fn is_waited_for(error: &DataFusionError, record: &LiveJobRecord) -> bool {
+    match ErrorKind::of(error) {
+        ErrorKind::ResourceExhausted => true,
+        ErrorKind::Unavailable => record.has_checkpoint,
+        ErrorKind::Invalid | ErrorKind::Data | ErrorKind::Internal => false,
+    }
 }
 
 fn is_host(record: &LiveJobRecord, worker: &str) -> bool {

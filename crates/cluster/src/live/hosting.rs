@@ -3,13 +3,15 @@
 //! Invariant: its folders are opened so that earlier hosts, which may be stopped and hold locks, are not
 //! waited for: the numbers of the runs keep hosts apart (whimbrel-jobs).
 
-use super::record::{LiveJobRecord, LiveProgress, progress};
+use super::record::{LiveJobOptions, LiveJobRecord, LiveProgress, progress};
 use super::team::Team;
 use super::team_runtime::TeamRuntime;
-use crate::error::of_store;
+use crate::error::{no_thread, of_store};
 use crate::records::Tables;
-use datafusion::common::{Result, exec_err};
+use crossbeam_channel::{Receiver, bounded};
+use datafusion::common::{DataFusionError, Result};
 use std::sync::Arc;
+use std::thread::Builder;
 use std::time::{Duration, UNIX_EPOCH};
 use whimbrel_control::{Transaction, Versioned};
 use whimbrel_jobs::store::Access;
@@ -18,50 +20,100 @@ use whimbrel_plan::References;
 use whimbrel_sharded::JobSpec;
 use whimbrel_sharded::action::EpochRuntime;
 
-/// A job that runs here. Dropping it stops the job.
+/// A job that begins or runs here. Dropping it stops the job.
 pub struct Hosting {
     /// Which attempt of the job it is.
     pub attempt: u32,
-    /// The job.
-    pub job: DurableJob,
     /// Whether it was stopped to be begun again.
     pub begins_again: bool,
+    phase: Phase,
+    is_stopped: bool,
     /// What was written down of it last.
     written: Option<LiveProgress>,
 }
 
+/// How far the start of a job is.
+enum Phase {
+    /// Its places are opened, which takes as long as they take to answer.
+    Starting(Receiver<Result<DurableJob>>),
+    Running(DurableJob),
+    NotStarted(Arc<DataFusionError>),
+}
+
 impl Hosting {
     /// Begins a job, or goes on with it from its newest checkpoint; its channels run here, or on the
-    /// members of its team.
+    /// members of its team. A thread does so, for places that do not answer keep no other job waiting.
     ///
     /// # Errors
-    /// As [`start_with`]; `Execution` if the specification is gone.
+    /// `ResourcesExhausted` if there is no thread.
     pub fn start(
-        tables: &Tables,
+        spec: Vec<u8>,
         references: &Arc<dyn References>,
-        name: &str,
         record: &LiveJobRecord,
         team: Option<Team>,
     ) -> Result<Hosting> {
-        let Some(spec) = tables.specs().get(name).map_err(of_store)? else {
-            return exec_err!("the cluster has no plan of the live job {name}");
+        let (sender, started) = bounded(1);
+        let (references, options) = (Arc::clone(references), record.options.clone());
+        let start = move || {
+            // Without a receiver, the job is dropped, which stops it.
+            let _ = sender.send(start_job(&spec, &references, &options, team));
         };
-        let spec = JobSpec::from_bytes(&spec.value)?;
-        let options = &record.options;
-        let store = store::open(&options.checkpoint, Access::Shared)?;
-        let sink = sink::open(&options.to, options.format, Access::Shared)?;
-        let pace = Pace { every: options.every, stop_when_idle: options.stop_when_idle };
-        let stream = spec.stream(references)?;
-        let runtime = team.map(|team| TeamRuntime { team, references: Arc::clone(references) });
-        let runtime = runtime.as_ref().map(|runtime| runtime as &dyn EpochRuntime);
-        let job = start_with(&stream, (&spec.options(), runtime), pace, references, store, sink)?;
-        Ok(Hosting { attempt: record.attempt, job, begins_again: false, written: None })
+        Builder::new().name("start".into()).spawn(start).map_err(no_thread)?;
+        let phase = Phase::Starting(started);
+        Ok(Hosting { attempt: record.attempt, begins_again: false, phase, is_stopped: false, written: None })
+    }
+
+    /// Stops the job.
+    pub fn stop(&mut self) {
+        self.is_stopped = true;
+        if let Phase::Running(job) = &self.phase {
+            job.stop();
+        }
     }
 
     /// Stops the job, and waits for that, but not for long: how it ended says whoever goes on with it.
-    pub fn stop(&self, patience: Duration) {
-        self.job.stop();
-        let _ = self.job.wait_timeout(patience);
+    pub fn stop_and_wait(&mut self, patience: Duration) {
+        self.stop();
+        if let Some(job) = self.job() {
+            let _ = job.wait_timeout(patience);
+        }
+    }
+
+    /// How it has ended; none while it begins or runs.
+    pub fn end(&mut self) -> Option<Result<()>> {
+        self.look();
+        match &self.phase {
+            // Its thread stops what it has begun as soon as it finds nobody waiting.
+            Phase::Starting(_) => self.is_stopped.then_some(Ok(())),
+            Phase::Running(job) => job.has_ended().then(|| job.wait()),
+            Phase::NotStarted(error) => Some(Err(DataFusionError::Shared(Arc::clone(error)))),
+        }
+    }
+
+    /// Whether it has written a checkpoint.
+    pub fn has_checkpoint(&mut self) -> bool {
+        self.job().is_some_and(|job| job.checkpointed_at().is_some())
+    }
+
+    /// The job, once it has begun.
+    fn job(&mut self) -> Option<&DurableJob> {
+        self.look();
+        match &self.phase {
+            Phase::Running(job) => Some(job),
+            Phase::Starting(_) | Phase::NotStarted(_) => None,
+        }
+    }
+
+    /// Looks whether it has begun.
+    fn look(&mut self) {
+        if let Phase::Starting(started) = &self.phase
+            && let Ok(started) = started.try_recv()
+        {
+            self.phase = started.map_or_else(|error| Phase::NotStarted(Arc::new(error)), Phase::Running);
+            if self.is_stopped {
+                self.stop();
+            }
+        }
     }
 
     /// Writes down how far it is, if its row is as it was read.
@@ -69,12 +121,14 @@ impl Hosting {
     /// # Errors
     /// Those of the store.
     pub fn report(&mut self, tables: &Tables, name: &str, row: &Versioned<LiveJobRecord>) -> Result<()> {
-        let since = self.job.checkpointed_at().and_then(|when| when.duration_since(UNIX_EPOCH).ok());
+        let attempt = self.attempt;
+        let Some(job) = self.job() else { return Ok(()) };
+        let since = job.checkpointed_at().and_then(|when| when.duration_since(UNIX_EPOCH).ok());
         let found = LiveProgress {
-            attempt: self.attempt,
-            restored_from: self.job.restored_from(),
-            epoch: self.job.epoch(),
-            committed: self.job.committed(),
+            attempt,
+            restored_from: job.restored_from(),
+            epoch: job.epoch(),
+            committed: job.committed(),
             checkpointed: since.and_then(|since| u64::try_from(since.as_millis()).ok()),
         };
         if self.written != Some(found) {
@@ -86,4 +140,21 @@ impl Hosting {
         }
         Ok(())
     }
+}
+
+/// Opens the places of a job and begins it.
+fn start_job(
+    spec: &[u8],
+    references: &Arc<dyn References>,
+    options: &LiveJobOptions,
+    team: Option<Team>,
+) -> Result<DurableJob> {
+    let spec = JobSpec::from_bytes(spec)?;
+    let store = store::open(&options.checkpoint, Access::Shared)?;
+    let sink = sink::open(&options.to, options.format, Access::Shared)?;
+    let pace = Pace { every: options.every, stop_when_idle: options.stop_when_idle };
+    let stream = spec.stream(references)?;
+    let runtime = team.map(|team| TeamRuntime { team, references: Arc::clone(references) });
+    let runtime = runtime.as_ref().map(|runtime| runtime as &dyn EpochRuntime);
+    start_with(&stream, (&spec.options(), runtime), pace, references, store, sink)
 }

@@ -49,13 +49,15 @@ pub struct LiveJobRecord {
     /// The workers that run its channels in this attempt: that of a channel has the place of its number in
     /// its stage, in turns.
     pub slots: Vec<String>,
-    /// Why it waits, if it lacks memory or disk; until its first checkpoint after that.
+    /// Whether a checkpoint of it was written: it has reached all its places once.
+    pub has_checkpoint: bool,
+    /// Why it waits, if it lacks memory, disk or a service; until its first checkpoint after that.
     pub postponed: Option<Postponement>,
     /// What has become of it.
     pub state: LiveState,
 }
 
-/// Why and how long a live job waits that lacks memory or disk.
+/// Why and how long a live job waits that lacks memory, disk or a service.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Postponement {
     /// What it lacks.
@@ -75,7 +77,7 @@ impl Postponement {
     }
 }
 
-/// How long a job waits that lacks memory or disk, the first time.
+/// How long a job waits for what it lacks, the first time.
 const FIRST_WAIT: Duration = Duration::from_secs(5);
 
 /// The longest such wait.
@@ -159,9 +161,18 @@ pub fn insertion(
     cluster: Option<String>,
     (spec, width): (Vec<u8>, u32),
 ) -> Result<Transaction> {
-    let (submitted, state) = (now(), LiveState::Running);
-    let (host, attempt, slots, postponed) = (None, 0, vec![], None);
-    let record = LiveJobRecord { options, cluster, submitted, host, attempt, width, slots, postponed, state };
+    let record = LiveJobRecord {
+        options,
+        cluster,
+        submitted: now(),
+        host: None,
+        attempt: 0,
+        width,
+        slots: vec![],
+        has_checkpoint: false,
+        postponed: None,
+        state: LiveState::Running,
+    };
     Ok(Transaction::new()
         .when(jobs(tables).unchanged(job, None))
         .then(tables.specs().put(job, &spec.into()).map_err(of_store)?)

@@ -11,13 +11,14 @@ use arrow::array::{Array, ArrayRef};
 use arrow::datatypes::{DataType, Schema};
 use arrow::record_batch::RecordBatch;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
-use datafusion::common::{DataFusionError, Result, exec_err, plan_err};
+use datafusion::common::{DataFusionError, Result, plan_err};
 use futures::SinkExt;
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
 use tokio_postgres::{Client, Config, NoTls};
 use whimbrel_plan::source::redacted;
+use whimbrel_sharded::error::unavailable;
 
 /// For how long a connection that broke is tried again.
 const RETRY: Duration = Duration::from_secs(60);
@@ -34,10 +35,13 @@ pub struct PostgresSink {
     rows: String,
 }
 
+/// How long a server may take for a connection, and for saying that it is there while it works.
+const ANSWER: Duration = Duration::from_secs(20);
+
 /// Why an epoch was not committed.
 enum Failure {
     /// The connection may be broken: another one may do it.
-    Connection(tokio_postgres::Error),
+    Connection(String),
     Fatal(DataFusionError),
 }
 
@@ -57,7 +61,7 @@ impl From<tokio_postgres::Error> for Failure {
             Some(refused) if !again.contains(refused.code()) => {
                 Failure::Fatal(DataFusionError::Execution(format!("PostgreSQL: {}", refused.message())))
             }
-            _ => Failure::Connection(error),
+            _ => Failure::Connection(error.to_string()),
         }
     }
 }
@@ -85,8 +89,8 @@ impl PostgresSink {
             true => address.to_string(),
             false => format!("{address}?{}", others.join("&")),
         };
-        let config: Config = match address.parse() {
-            Ok(config) => config,
+        let config = match address.parse() {
+            Ok(config) => with_timeouts(config),
             Err(error) => return plan_err!("`{shown}`: {error}"),
         };
         let runtime = Builder::new_current_thread().enable_all().build();
@@ -107,7 +111,8 @@ impl PostgresSink {
             };
             self.client = None;
             if Instant::now() + pause > until {
-                return exec_err!("{}: {error}; begin the job again once the server answers", self.url);
+                let message = format!("{}: {error}; begin the job again once the server answers", self.url);
+                return Err(unavailable(message));
             }
             std::thread::sleep(pause);
             pause = (pause * 2).min(Duration::from_secs(5));
@@ -118,13 +123,17 @@ impl PostgresSink {
         if self.client.as_ref().is_some_and(|client| !client.is_closed()) {
             return Ok(());
         }
-        let client = self.runtime.block_on(async {
+        let client = async {
             let (client, connection) = self.config.connect(NoTls).await?;
             tokio::spawn(connection);
             client.batch_execute("set synchronous_commit = on; set lock_timeout = '20s'").await?;
             Ok::<_, tokio_postgres::Error>(client)
-        })?;
-        self.client = Some(client);
+        };
+        let client = self.runtime.block_on(async { tokio::time::timeout(ANSWER, client).await });
+        let Ok(client) = client else {
+            return Err(Failure::Connection(format!("no connection within {ANSWER:?}")));
+        };
+        self.client = Some(client?);
         Ok(())
     }
 
@@ -218,6 +227,18 @@ impl Sink for PostgresSink {
     fn is_due(&self) -> bool {
         !self.rows.is_empty()
     }
+}
+
+/// Sets what the address leaves open. Without it, a server that is cut off would be waited for as long as the
+/// system does: for hours.
+fn with_timeouts(mut config: Config) -> Config {
+    if config.get_tcp_user_timeout().is_none() {
+        config.tcp_user_timeout(ANSWER);
+    }
+    if config.get_keepalives_interval().is_none() {
+        config.keepalives_idle(ANSWER).keepalives_interval(ANSWER / 4).keepalives_retries(3);
+    }
+    config
 }
 
 fn replaced(run: &Run) -> String {

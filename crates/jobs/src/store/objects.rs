@@ -11,6 +11,7 @@ use std::future::Future;
 use std::sync::Arc;
 use tokio::runtime::{Builder, Runtime};
 use whimbrel_plan::source::redacted;
+use whimbrel_sharded::error::{is_unavailable, unavailable};
 
 /// How many requests are on their way at once.
 const REQUESTS: usize = 16;
@@ -85,7 +86,11 @@ impl ObjectsStore {
     }
 
     fn failed(&self, error: &Error) -> DataFusionError {
-        DataFusionError::Execution(redacted(&format!("`{}`: {error}", self.url)))
+        let message = redacted(&format!("`{}`: {error}", self.url));
+        match is_unavailable(error) {
+            true => unavailable(message),
+            false => DataFusionError::Execution(message),
+        }
     }
 }
 
