@@ -192,6 +192,20 @@ def test_what_was_acknowledged_is_in_the_log(tmp_path: Path) -> None:
     assert sum(found.values()) <= acknowledged + 1 + 5
 
 
+def test_a_sink_that_fails_ends_a_job_without_news(tmp_path: Path) -> None:
+    source = wb.live({"time": "int64", "n": "int64"}, time="time", log=tmp_path / "log")
+    source.push([(t, t) for t in range(25)])
+
+    def call(epoch: int, row: wb.Row) -> None:
+        # The last epoch has been cut, and a checkpoint of it is written meanwhile: nothing more comes.
+        time.sleep(0.5)
+        raise ValueError("the database is away")
+
+    job = count_query(source).subscribe(call, checkpoint=tmp_path / "state", every="20ms")
+    with pytest.raises(wb.DataError, match="the database is away"):
+        job.wait()
+
+
 def test_a_callback_learns_the_epoch(tmp_path: Path) -> None:
     source = wb.live({"time": "int64", "n": "int64"}, time="time", log=tmp_path / "log")
     source.push([(t, t) for t in range(25)])

@@ -193,7 +193,7 @@ def test_a_database_that_was_reached_once_is_waited_for(
     wait_until(lambda: job.error is not None, "it does not wait", seconds=120)
     assert job.status == "running"
     assert isinstance(job.error, wb.UnavailableError)
-    with pytest.raises(wb.UnavailableError, match="nowhere"):
+    with pytest.raises(wb.UnavailableError, match="No such file"):
         unreachable.wait(120)
     assert unreachable.status == "failed"
     postgres.mend()

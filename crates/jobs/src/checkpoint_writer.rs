@@ -3,8 +3,8 @@
 use crate::checkpoint::{Checkpoint, Checkpoints};
 use crate::generation::Generation;
 use crate::tape::Tape;
-use crossbeam_channel::{Receiver, Sender, bounded};
-use datafusion::common::{DataFusionError, Result};
+use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded};
+use datafusion::common::{DataFusionError, Result, internal_err};
 use std::thread::{Builder, JoinHandle};
 
 /// A checkpoint that is to be written, and the last epoch that the sink had then.
@@ -51,14 +51,15 @@ impl CheckpointWriter {
     /// The epoch of the checkpoint that was written since the last call.
     ///
     /// # Errors
-    /// Those of the store.
+    /// Those of the store; `Internal` if the thread has panicked.
     pub fn poll(&mut self) -> Result<Option<u64>> {
         match self.written.try_recv() {
             Ok(written) => {
                 self.is_busy = false;
                 written.map(Some)
             }
-            Err(_) => Ok(None),
+            Err(TryRecvError::Empty) => Ok(None),
+            Err(TryRecvError::Disconnected) => internal_err!("the writer of checkpoints panicked"),
         }
     }
 }

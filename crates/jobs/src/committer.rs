@@ -61,6 +61,18 @@ impl Committer {
         }
     }
 
+    /// Looks whether the sink has failed, which would be noticed late if no more epochs come.
+    ///
+    /// # Errors
+    /// That of the sink.
+    pub fn check(&mut self) -> Result<()> {
+        // While epochs may come, its thread ends only if it fails.
+        match self.thread.as_ref().is_some_and(JoinHandle::is_finished) {
+            true => self.finish(),
+            false => Ok(()),
+        }
+    }
+
     /// Waits until everything has been committed that was to be.
     ///
     /// # Errors

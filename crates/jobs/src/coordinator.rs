@@ -337,6 +337,7 @@ impl Coordinator {
             self.committer.send(CompleteEpoch { number, rows, commit })?;
             self.delivered = number;
         }
+        self.committer.check()?;
         self.shared.committed.store(self.committer.committed(), Ordering::Release);
         Ok(())
     }

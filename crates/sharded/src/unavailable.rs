@@ -32,11 +32,19 @@ pub fn unavailable(message: String) -> DataFusionError {
 
 /// Whether an error, or what caused it, is of a service that does not answer.
 pub fn is_unavailable(error: &(dyn Error + 'static)) -> bool {
-    std::iter::successors(Some(error), |error| error.source()).any(|error| {
+    let is_cause = |error: &(dyn Error + 'static)| {
         error.is::<Unavailable>()
             || error.downcast_ref::<HttpError>().is_some_and(|error| is_of_connection(error.kind()))
             || error.downcast_ref::<object_store::Error>().is_some_and(is_of_busy_server)
-    })
+    };
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if is_cause(error) {
+            return true;
+        }
+        next = error.source();
+    }
+    false
 }
 
 /// Whether a request got no answer.

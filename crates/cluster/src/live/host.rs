@@ -177,7 +177,7 @@ impl Host {
             return self.end(name, &row, LiveState::Failed(Failure::of(&error)));
         };
         let team = row.value.is_shared().then(|| self.team(name, &row.value, own, live));
-        match Hosting::start(spec.value, &self.references, &row.value, team) {
+        match Hosting::start(spec.value.into_vec(), &self.references, &row.value, team) {
             Ok(hosting) => {
                 self.hosted.insert(name.to_string(), hosting);
                 Ok(Some(row))

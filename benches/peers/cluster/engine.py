@@ -1,0 +1,251 @@
+"""Run TPC-H on one engine that spreads a query over two workers; a line of JSON for each query.
+
+`benches/cluster_peers.py` starts it with the Python of the engine's own environment, and reads what it prints.
+Every engine reads the same Parquet files and the same SQL, and a run is measured from the text to an Arrow
+table in the client. What differs:
+
+- Spark: a standalone master and two workers of one core, each with one executor; adaptive, as it comes.
+- Sail: its local cluster. Workers are threads of one server, since processes need Kubernetes.
+- Daft: Ray with two nodes of one core. It cannot read string views, so it has a copy of the files without
+  them, and four texts are changed where it refuses decimals.
+- Whimbrel: two workers of one thread, each a process, and Redis.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from tpch import TABLES, answer, text, timed
+
+WORKERS = 2
+START_SECONDS = 120
+
+Program = Callable[[str], Any]
+
+
+@contextmanager
+def process(command: list[str], log: Path, **environment: str) -> Iterator[None]:
+    """Keep a server and what it starts running; its output goes to a file."""
+    with log.open("w") as output:
+        child = subprocess.Popen(
+            command,
+            env={**os.environ, **environment},
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            yield
+        finally:
+            # Sail does not end while a client is connected: nothing of the server is needed any more.
+            with suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+
+
+def free_port() -> int:
+    """Find a port that nobody listens on."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def wait_for_port(port: int) -> None:
+    """Wait until somebody listens on a port."""
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+            return
+        time.sleep(0.05)
+    raise SystemExit(f"nothing listens on port {port} after {START_SECONDS} s")
+
+
+@contextmanager
+def whimbrel(folder: Path) -> Iterator[Program]:
+    """Two workers of one thread, and the store of the cluster."""
+    import whimbrel as wb
+
+    wb.config(progress=False)
+    tables = {name: str(folder / f"{name}.parquet") for name in TABLES}
+    with wb.cluster.start(WORKERS) as cluster:
+        yield lambda sql: wb.sql(sql, shards=WORKERS, on=cluster, **tables).to_arrow()
+
+
+@contextmanager
+def spark(folder: Path) -> Iterator[Program]:
+    """A standalone cluster: a master and two workers of one core."""
+    import pyspark
+    from pyspark.sql import SparkSession
+
+    home = Path(pyspark.__file__).parent
+    port = free_port()
+    url = f"spark://127.0.0.1:{port}"
+    launch = [str(home / "bin" / "spark-class")]
+    settings = {"SPARK_HOME": str(home), "SPARK_DAEMON_MEMORY": "512m", "SPARK_LOCAL_IP": "127.0.0.1"}
+    master = [*launch, "org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", str(port)]
+    with tempfile.TemporaryDirectory() as place:
+        scratch = Path(place)
+        with process([*master, "--webui-port", "0"], scratch / "master.log", **settings):
+            wait_for_port(port)
+            worker = [*launch, "org.apache.spark.deploy.worker.Worker", "--host", "127.0.0.1", "--webui-port", "0"]
+            sized = [*worker, "--cores", "1", "--memory", "4g"]
+            first = [*sized, "-d", str(scratch / "1"), url]
+            second = [*sized, "-d", str(scratch / "2"), url]
+            with (
+                process(first, scratch / "1.log", **settings),
+                process(second, scratch / "2.log", **settings),
+            ):
+                builder = SparkSession.builder.master(url).config("spark.driver.host", "127.0.0.1")
+                options = {
+                    "spark.executor.cores": "1",
+                    "spark.executor.memory": "3g",
+                    "spark.driver.memory": "2g",
+                    "spark.ui.enabled": "false",
+                    "spark.cores.max": str(WORKERS),
+                    "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+                    "spark.log.level": "ERROR",
+                }
+                for name, value in options.items():
+                    builder = builder.config(name, value)
+                session = builder.getOrCreate()
+                for name in TABLES:
+                    path = str(folder / f"{name}.parquet")
+                    session.read.parquet(path).createOrReplaceTempView(name)
+                yield lambda sql: session.sql(sql).toArrow()
+                session.stop()
+
+
+@contextmanager
+def sail(folder: Path) -> Iterator[Program]:
+    """Its local cluster of two workers, which are threads of one server."""
+    from pyspark.sql import SparkSession
+
+    port = free_port()
+    settings = {
+        "SAIL_MODE": "local-cluster",
+        "SAIL_CLUSTER__WORKER_INITIAL_COUNT": str(WORKERS),
+        "SAIL_CLUSTER__WORKER_MAX_COUNT": str(WORKERS),
+        "SAIL_CLUSTER__WORKER_TASK_SLOTS": "8",
+        "SAIL_EXECUTION__DEFAULT_PARALLELISM": str(WORKERS),
+    }
+    server = [str(Path(sys.executable).parent / "sail"), "spark", "server", "--port", str(port)]
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        process(server, Path(scratch) / "server.log", **settings),
+    ):
+        wait_for_port(port)
+        session = SparkSession.builder.remote(f"sc://127.0.0.1:{port}").getOrCreate()
+        for name in TABLES:
+            session.read.parquet(str(folder / f"{name}.parquet")).createOrReplaceTempView(name)
+        yield lambda sql: session.sql(sql).toArrow()
+
+
+DAFT_TEXTS = {
+    1: [("(1 - l_discount)", "(1 - cast(l_discount as double))")],
+    8: [("(1 - l_discount)", "(1 - cast(l_discount as double))"), ("else 0", "else 0.0")],
+    9: [("(1 - l_discount)", "(1 - cast(l_discount as double))")],
+    14: [("(1 - l_discount)", "(1 - cast(l_discount as double))"), ("else 0", "else 0.0")],
+}
+
+
+def without_views(folder: Path) -> Path:
+    """Make the copy of the files that Daft can read, once."""
+    import pyarrow as pa
+    import pyarrow.parquet as parquet
+
+    copy = folder / "without_views"
+    copy.mkdir(exist_ok=True)
+    for name in TABLES:
+        source, target = folder / f"{name}.parquet", copy / f"{name}.parquet"
+        if target.exists():
+            continue
+        file = parquet.ParquetFile(source)
+        views = pa.types.is_string_view
+        schema = pa.schema(
+            [(field.name, pa.string() if views(field.type) else field.type) for field in file.schema_arrow]
+        )
+        begun = target.with_suffix(".begun")
+        with parquet.ParquetWriter(begun, schema, compression="snappy", store_schema=False) as writer:
+            for group in range(file.num_row_groups):
+                writer.write_table(file.read_row_group(group).cast(schema))
+        begun.rename(target)
+    return copy
+
+
+@contextmanager
+def daft(folder: Path) -> Iterator[Program]:
+    """Two nodes of Ray with one core each."""
+    import daft
+    import ray
+    from ray.cluster_utils import Cluster
+
+    copy = without_views(folder)
+    memory = 2 << 30
+    head = {"num_cpus": 1, "object_store_memory": memory, "include_dashboard": False}
+    cluster = Cluster(initialize_head=True, head_node_args=head)
+    cluster.add_node(num_cpus=1, object_store_memory=memory)
+    ray.init(address=cluster.address, log_to_driver=False)
+    daft.set_runner_ray(address=cluster.address)
+    os.environ["DAFT_PROGRESS_BAR"] = "0"
+    yield lambda sql: daft.sql(
+        sql, **{name: daft.read_parquet(str(copy / f"{name}.parquet")) for name in TABLES}
+    ).to_arrow()
+    ray.shutdown()
+    cluster.shutdown()
+
+
+ENGINES = {"whimbrel": whimbrel, "spark": spark, "sail": sail, "daft": daft}
+
+
+def changed(engine: str, query: int) -> tuple[str, bool]:
+    """Give the text of a query for an engine, and whether it is not that of the others."""
+    sql = text(query).rstrip().rstrip(";")
+    for old, new in DAFT_TEXTS.get(query, []) if engine == "daft" else []:
+        if old not in sql:
+            raise SystemExit(f"query {query} has no {old} any more: mend the texts for Daft")
+        sql = sql.replace(old, new)
+    return sql, engine == "daft" and query in DAFT_TEXTS
+
+
+def main() -> None:
+    """Run each query once and some times more; print what that took and how it answered."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("engine", choices=ENGINES)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--queries", type=int, nargs="+", required=True)
+    parser.add_argument("--repeats", type=int, required=True)
+    arguments = parser.parse_args()
+    start = time.perf_counter()
+    with ENGINES[arguments.engine](arguments.folder) as program:
+        table, seconds = timed(program, f"select count(*) as n from region")
+        ready = time.perf_counter() - start
+        runs = [timed(program, "select count(*) as n from region")[1] for _ in range(10)]
+        print(json.dumps({"query": "count", "runs": runs, "ready": ready, "first": seconds}), flush=True)
+        for query in arguments.queries:
+            sql, is_changed = changed(arguments.engine, query)
+            line: dict[str, Any] = {"query": query, "changed": is_changed}
+            try:
+                table, seconds = timed(program, sql)
+                line["runs"] = [seconds, *(timed(program, sql)[1] for _ in range(arguments.repeats))]
+                line["answer"] = answer(table)
+            except Exception as error:
+                line = {"query": query, "error": (str(error).strip().splitlines() or [repr(error)])[0][:300]}
+            print(json.dumps(line), flush=True)
+
+
+if __name__ == "__main__":
+    main()
