@@ -1,13 +1,13 @@
 """Run TPC-H on Whimbrel's cluster and on its peers: Spark, Sail and Daft, two workers of one core each.
 
-    .venv/bin/python benches/cluster_peers.py                          # scale factor 1
-    .venv/bin/python benches/cluster_peers.py --scale 0.1 --engines whimbrel --out /dev/null      # a smoke test
+    .venv/bin/python benches/cluster_peers.py               # scale factor 1
+    .venv/bin/python benches/cluster_peers.py --scale 0.1 --engines whimbrel --out /dev/null    # a smoke test
 
 Every peer has a Python environment of its own below `~/.cache/whimbrel/peers`, made the first time (some
 hundred megabytes each; Spark needs Java 17). What is deployed of each is documented in
-`benches/peers/cluster/engine.py`. One engine after another runs all queries: a first run, and `--repeats` more, of
-which the median counts. A number counts if the answer is that of Whimbrel's local runtime. Queries that an
-engine cannot run are left out of the comparison with it.
+`benches/peers/cluster/engine.py`. One engine after another runs all queries: a first run, and `--repeats`
+more, of which the median counts. A number counts if the answer is that of Whimbrel's local runtime. Queries
+that an engine cannot run are left out of the comparison with it.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import statistics
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import whimbrel as wb
 from run import machine
@@ -29,7 +30,7 @@ ENVIRONMENTS = Path.home() / ".cache" / "whimbrel" / "peers"
 PACKAGES = {
     "spark": ["pyspark==4.3.0", "pyarrow==26.0.1", "pandas==3.1.1"],
     "sail": ["pysail==0.7.2", "pyspark-client==4.2.0", "pyarrow==26.0.1", "pandas==3.1.1"],
-    "daft": ["daft==0.7.26", "ray==2.60.0", "pyarrow==26.0.1", "pandas==3.1.1"],
+    "daft": ["daft==0.7.26", "ray==2.60.0", "pyarrow==25.0.1", "pandas==3.1.1"],
 }
 OURS = "whimbrel"
 
@@ -49,7 +50,7 @@ def python_of(engine: str) -> str:
 
 def expected(queries: list[int], folder: Path) -> dict[int, list[float]]:
     """Answer the queries on the local runtime."""
-    tables = {name: str(folder / f"{name}.parquet") for name in TABLES}
+    tables: dict[str, Any] = {name: str(folder / f"{name}.parquet") for name in TABLES}
     return {query: answer(wb.sql(text(query), **tables).to_arrow()) for query in queries}
 
 
@@ -139,13 +140,16 @@ def main() -> None:
     for engine in arguments.engines:
         print(f"{engine} ...", flush=True)
         records[engine] = checked(measure(engine, folder, arguments.queries, arguments.repeats), answers)
-    print(f"TPC-H at scale factor {arguments.scale}: seconds, median of {arguments.repeats} after the first run")
+    print(
+        f"TPC-H at scale factor {arguments.scale}: seconds, median of {arguments.repeats} after the first run"
+    )
     print_table(records)
     totals = comparison(records) if OURS in records else {}
     for engine, total in totals.items():
         print(
-            f"{engine}: {total['queries']} queries in {total['seconds']:.2f} s, {total['ratio']:.2f} times Whimbrel's"
-            f" {total['whimbrel']:.2f} (first runs: {total['first']:.2f} s, {total['first_ratio']:.2f} times)"
+            f"{engine}: {total['queries']} queries in {total['seconds']:.2f} s, {total['ratio']:.2f} times"
+            f" Whimbrel's {total['whimbrel']:.2f}"
+            f" (first runs: {total['first']:.2f} s, {total['first_ratio']:.2f} times)"
         )
     document = {
         "machine": machine(),

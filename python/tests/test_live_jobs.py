@@ -47,6 +47,10 @@ def grow(root: Path, first: int, last: int) -> None:
     (root / "in" / f"{first:06}.csv").write_text("time,item\n" + rows)
 
 
+def has_committed(job: wb.cluster.LiveJob) -> bool:
+    return job.progress is not None and job.progress.committed > 0
+
+
 def results(root: Path) -> list[tuple]:
     return sorted(tuple(dict(row).values()) for row in wb.read(root / "out").to_rows())
 
@@ -120,7 +124,7 @@ def test_a_full_disk_is_waited_for(
     disk = small_disk(512)
     grow(tmp_path, 0, 100)
     job = windows(tmp_path).run_forever(disk / "out", checkpoint=disk / "state", every="50ms", on=cluster)
-    wait_until(lambda: job.progress is not None and job.progress.committed > 0, "nothing is committed")
+    wait_until(lambda: has_committed(job), "nothing is committed")
     filler = disk / "filler"
     with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
         while True:
@@ -162,8 +166,7 @@ class PostgresLink:
     def cut(self) -> None:
         self._link.unlink()
         self.rows(
-            "select pg_terminate_backend(pid) from pg_stat_activity"
-            f" where application_name = '{self.name}'"
+            f"select pg_terminate_backend(pid) from pg_stat_activity where application_name = '{self.name}'"
         )
 
 
@@ -179,7 +182,7 @@ def test_a_database_that_was_reached_once_is_waited_for(
 
     grow(tmp_path, 0, 100)
     job = start("state", f"{postgres.url}&table={table}")
-    wait_until(lambda: job.progress is not None and job.progress.committed > 0, "nothing is committed")
+    wait_until(lambda: has_committed(job), "nothing is committed")
     postgres.cut()
     grow(tmp_path, 100, 222)
     (tmp_path / "nowhere").mkdir()
@@ -187,7 +190,9 @@ def test_a_database_that_was_reached_once_is_waited_for(
     # Two more on each worker: those that wait keep nobody waiting.
     others = [start(f"state {number}", tmp_path / f"out {number}") for number in range(4)]
     for other in others:
-        wait_until(lambda other=other: other.progress is not None and other.progress.committed > 0, "it waits")
+        wait_until(
+            lambda other=other: other.progress is not None and other.progress.committed > 0, "it waits"
+        )
         other.stop()
         assert other.wait(30)
     wait_until(lambda: job.error is not None, "it does not wait", seconds=120)

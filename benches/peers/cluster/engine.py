@@ -1,8 +1,8 @@
 """Run TPC-H on one engine that spreads a query over two workers; a line of JSON for each query.
 
-`benches/cluster_peers.py` starts it with the Python of the engine's own environment, and reads what it prints.
-Every engine reads the same Parquet files and the same SQL, and a run is measured from the text to an Arrow
-table in the client. What differs:
+`benches/cluster_peers.py` starts it with the Python of the engine's own environment, and reads what it
+prints. Every engine reads the same Parquet files and the same SQL, and a run is measured from the text to an
+Arrow table in the client. What differs:
 
 - Spark: a standalone master and two workers of one core, each with one executor; adaptive, as it comes.
 - Sail: its local cluster. Workers are threads of one server, since processes need Kubernetes.
@@ -23,7 +23,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +76,7 @@ def wait_for_port(port: int) -> None:
 
 @contextmanager
 def whimbrel(folder: Path) -> Iterator[Program]:
-    """Two workers of one thread, and the store of the cluster."""
+    """Start two workers of one thread, and the store of the cluster."""
     import whimbrel as wb
 
     wb.config(progress=False)
@@ -86,52 +86,59 @@ def whimbrel(folder: Path) -> Iterator[Program]:
 
 
 @contextmanager
+def standalone_spark(home: Path) -> Iterator[str]:
+    """Start a master and two workers of one core; give the URL of the master."""
+    port = free_port()
+    url = f"spark://127.0.0.1:{port}"
+    settings = {"SPARK_HOME": str(home), "SPARK_DAEMON_MEMORY": "512m", "SPARK_LOCAL_IP": "127.0.0.1"}
+    deploy = "org.apache.spark.deploy"
+
+    def command(daemon: str, *options: str) -> list[str]:
+        listens = ("--host", "127.0.0.1", "--webui-port", "0")
+        return [str(home / "bin" / "spark-class"), f"{deploy}.{daemon}", *listens, *options]
+
+    with tempfile.TemporaryDirectory() as place, ExitStack() as processes:
+        scratch = Path(place)
+        master = command("master.Master", "--port", str(port))
+        processes.enter_context(process(master, scratch / "master.log", **settings))
+        wait_for_port(port)
+        for number in map(str, range(WORKERS)):
+            worker = command(
+                "worker.Worker", "--cores", "1", "--memory", "4g", "-d", f"{place}/{number}", url
+            )
+            processes.enter_context(process(worker, scratch / f"{number}.log", **settings))
+        yield url
+
+
+@contextmanager
 def spark(folder: Path) -> Iterator[Program]:
-    """A standalone cluster: a master and two workers of one core."""
+    """Start a standalone cluster: a master and two workers of one core."""
     import pyspark
     from pyspark.sql import SparkSession
 
-    home = Path(pyspark.__file__).parent
-    port = free_port()
-    url = f"spark://127.0.0.1:{port}"
-    launch = [str(home / "bin" / "spark-class")]
-    settings = {"SPARK_HOME": str(home), "SPARK_DAEMON_MEMORY": "512m", "SPARK_LOCAL_IP": "127.0.0.1"}
-    master = [*launch, "org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", str(port)]
-    with tempfile.TemporaryDirectory() as place:
-        scratch = Path(place)
-        with process([*master, "--webui-port", "0"], scratch / "master.log", **settings):
-            wait_for_port(port)
-            worker = [*launch, "org.apache.spark.deploy.worker.Worker", "--host", "127.0.0.1", "--webui-port", "0"]
-            sized = [*worker, "--cores", "1", "--memory", "4g"]
-            first = [*sized, "-d", str(scratch / "1"), url]
-            second = [*sized, "-d", str(scratch / "2"), url]
-            with (
-                process(first, scratch / "1.log", **settings),
-                process(second, scratch / "2.log", **settings),
-            ):
-                builder = SparkSession.builder.master(url).config("spark.driver.host", "127.0.0.1")
-                options = {
-                    "spark.executor.cores": "1",
-                    "spark.executor.memory": "3g",
-                    "spark.driver.memory": "2g",
-                    "spark.ui.enabled": "false",
-                    "spark.cores.max": str(WORKERS),
-                    "spark.scheduler.minRegisteredResourcesRatio": "1.0",
-                    "spark.log.level": "ERROR",
-                }
-                for name, value in options.items():
-                    builder = builder.config(name, value)
-                session = builder.getOrCreate()
-                for name in TABLES:
-                    path = str(folder / f"{name}.parquet")
-                    session.read.parquet(path).createOrReplaceTempView(name)
-                yield lambda sql: session.sql(sql).toArrow()
-                session.stop()
+    with standalone_spark(Path(pyspark.__path__[0])) as url:
+        builder = SparkSession.builder.master(url).config("spark.driver.host", "127.0.0.1")
+        options = {
+            "spark.executor.cores": "1",
+            "spark.executor.memory": "3g",
+            "spark.driver.memory": "2g",
+            "spark.ui.enabled": "false",
+            "spark.cores.max": str(WORKERS),
+            "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+            "spark.log.level": "ERROR",
+        }
+        for name, value in options.items():
+            builder = builder.config(name, value)
+        session = builder.getOrCreate()
+        for name in TABLES:
+            session.read.parquet(str(folder / f"{name}.parquet")).createOrReplaceTempView(name)
+        yield lambda sql: session.sql(sql).toArrow()
+        session.stop()
 
 
 @contextmanager
 def sail(folder: Path) -> Iterator[Program]:
-    """Its local cluster of two workers, which are threads of one server."""
+    """Start its local cluster of two workers, which are threads of one server."""
     from pyspark.sql import SparkSession
 
     port = free_port()
@@ -188,7 +195,7 @@ def without_views(folder: Path) -> Path:
 
 @contextmanager
 def daft(folder: Path) -> Iterator[Program]:
-    """Two nodes of Ray with one core each."""
+    """Start two nodes of Ray with one core each."""
     import daft
     import ray
     from ray.cluster_utils import Cluster
@@ -231,7 +238,7 @@ def main() -> None:
     arguments = parser.parse_args()
     start = time.perf_counter()
     with ENGINES[arguments.engine](arguments.folder) as program:
-        table, seconds = timed(program, f"select count(*) as n from region")
+        table, seconds = timed(program, "select count(*) as n from region")
         ready = time.perf_counter() - start
         runs = [timed(program, "select count(*) as n from region")[1] for _ in range(10)]
         print(json.dumps({"query": "count", "runs": runs, "ready": ready, "first": seconds}), flush=True)
@@ -243,8 +250,11 @@ def main() -> None:
                 line["runs"] = [seconds, *(timed(program, sql)[1] for _ in range(arguments.repeats))]
                 line["answer"] = answer(table)
             except Exception as error:
-                line = {"query": query, "error": (str(error).strip().splitlines() or [repr(error)])[0][:300]}
+                # Errors of Ray end with their cause.
+                line = {"query": query, "error": (str(error).strip().splitlines() or [repr(error)])[-1][:300]}
             print(json.dumps(line), flush=True)
+    # The client of Sail would wait at its end for the server, which is gone.
+    os._exit(0)
 
 
 if __name__ == "__main__":
