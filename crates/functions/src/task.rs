@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 use whimbrel_plan::References;
 use whimbrel_sharded::JobSpec;
-use whimbrel_sharded::error::{Failure, panicked};
+use whimbrel_sharded::error::{Failure, is_unavailable, panicked};
 use whimbrel_sharded::runtime::{Halt, Network, Progress, Sink, run_channel};
 
 /// Of how many queries a function keeps the plan.
@@ -240,7 +240,29 @@ fn work_error(error: &DataFusionError) -> WorkError {
     let remedy = match error.find_root() {
         DataFusionError::ObjectStore(error) if is_too_early(error) => Remedy::Later,
         DataFusionError::ObjectStore(_) => Remedy::AnotherAttempt,
+        // A source did not answer.
+        error if is_unavailable(error) => Remedy::AnotherAttempt,
         _ => Remedy::None,
     };
     WorkError { failure: Failure::of(error), remedy }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use whimbrel_sharded::error::unavailable;
+
+    #[test]
+    fn only_what_may_pass_is_tried_again() {
+        let not_found =
+            object_store::Error::NotFound { path: "object".into(), source: "it is not there".into() };
+        for (error, remedy) in [
+            (unavailable("`s3://bucket/table`: 503".to_string()), Remedy::AnotherAttempt),
+            (not_found.into(), Remedy::AnotherAttempt),
+            (DataFusionError::Execution("a bad cast".to_string()), Remedy::None),
+            (DataFusionError::Plan("no such column".to_string()), Remedy::None),
+        ] {
+            assert_eq!(work_error(&error).remedy, remedy, "{error}");
+        }
+    }
 }
