@@ -182,7 +182,8 @@ def test_a_database_that_was_reached_once_is_waited_for(
 
     grow(tmp_path, 0, 100)
     job = start("state", f"{postgres.url}&table={table}")
-    wait_until(lambda: has_committed(job), "nothing is committed")
+    unwanted = start("state of the unwanted", f"{postgres.url}&table={table}_unwanted")
+    wait_until(lambda: has_committed(job) and has_committed(unwanted), "nothing is committed")
     postgres.cut()
     grow(tmp_path, 100, 222)
     (tmp_path / "nowhere").mkdir()
@@ -195,6 +196,9 @@ def test_a_database_that_was_reached_once_is_waited_for(
         )
         other.stop()
         assert other.wait(30)
+    unwanted.stop()
+    assert unwanted.wait(30)
+    assert unwanted.status == "stopped"
     wait_until(lambda: job.error is not None, "it does not wait", seconds=120)
     assert job.status == "running"
     assert isinstance(job.error, wb.UnavailableError)

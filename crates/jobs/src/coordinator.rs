@@ -29,7 +29,7 @@ const POLL: Duration = Duration::from_millis(10);
 #[derive(Default)]
 pub struct Shared {
     /// Set to stop the job.
-    pub stop: AtomicBool,
+    pub is_stopped: Arc<AtomicBool>,
     /// The last epoch that was cut.
     pub epoch: AtomicU64,
     /// The last epoch that the sink has.
@@ -180,7 +180,7 @@ impl Coordinator {
     /// Those of sources, the sink and the store.
     pub fn run(mut self) -> Result<End> {
         loop {
-            if self.shared.stop.load(Ordering::Acquire) {
+            if self.shared.is_stopped.load(Ordering::Acquire) {
                 return Ok(End::Stopped);
             }
             let has_news = self.can_cut() && self.cut()?;

@@ -75,7 +75,9 @@ pub fn start_with(
     let identity = |job, stream: &Stream| Identity::of(job, stream, options, references);
     let (identity, stream) = identify(store.as_ref(), stream, identity)?;
     let stream = &stream;
-    let mut recovery = recover(&store, &identity, sink.as_mut(), schema(stream, options))?;
+    let shared = Arc::<Shared>::default();
+    let schema = schema(stream, options);
+    let mut recovery = recover(&store, &identity, sink.as_mut(), schema, &shared.is_stopped)?;
     let restored_from = recovery.checkpoint.as_ref().map(|checkpoint| checkpoint.epoch);
     let (resumed, states) = match recovery.checkpoint.take() {
         Some(Checkpoint { epoch, positions, states }) => {
@@ -86,7 +88,6 @@ pub fn start_with(
     };
     let (query_job, query) = in_epochs(stream, options, states, runtime)?;
     let committer = Committer::start(sink, recovery.committed)?;
-    let shared = Arc::<Shared>::default();
     let (sender, ended) = bounded(0);
     let job = DurableJob {
         progress: query_job.progress().clone(),
@@ -167,7 +168,7 @@ impl DurableJob {
 
     /// Stops the job; it can go on from its state.
     pub fn stop(&self) {
-        self.shared.stop.store(true, Ordering::Release);
+        self.shared.is_stopped.store(true, Ordering::Release);
     }
 
     /// Whether it has ended.

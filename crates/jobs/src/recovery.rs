@@ -14,6 +14,7 @@ use arrow::datatypes::SchemaRef;
 use datafusion::common::{Result, exec_err};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use whimbrel_plan::Stream;
 
 const JOB: &str = "job";
@@ -80,9 +81,11 @@ pub fn recover(
     identity: &Identity,
     sink: &mut dyn Sink,
     schema: SchemaRef,
+    is_stopped: &Arc<AtomicBool>,
 ) -> Result<Recovery> {
     let generation = Generation::take(store)?;
-    let run = Run { job: identity.job.clone(), generation: generation.number(), schema };
+    let (job, is_stopped) = (identity.job.clone(), Arc::clone(is_stopped));
+    let run = Run { job, generation: generation.number(), schema, is_stopped };
     let committed = sink.open(&run)?.unwrap_or(0);
     let mut checkpoints = Checkpoints::new(Arc::clone(store), identity.clone());
     let (checkpoint, damaged) = checkpoints.newest(committed)?;

@@ -234,17 +234,29 @@ impl Host {
             return replace(&self.tables, name, row, goes_on);
         }
         let Some(outcome) = hosting.end() else { return Ok(None) };
-        let begins_again = hosting.begins_again;
+        let again = hosting.begins_again;
+        self.conclude(name, row, own, live, (outcome, again))
+    }
+
+    /// Acts on the end of an attempt, which may have been stopped to be begun again.
+    fn conclude(
+        &mut self,
+        name: &str,
+        row: &Row,
+        own: &str,
+        live: &[LiveWorker],
+        (outcome, begins_again): (Result<()>, bool),
+    ) -> Result<Option<Row>> {
+        let all = || slots(own, &row.value, live);
         let state = match (outcome, &row.value.state) {
             (Ok(()), LiveState::Stopping) => LiveState::Stopped,
             // If it had come to its end at the same time, it does so again.
-            (Ok(()), LiveState::Running) if begins_again => {
-                return self.take(name, row, own, live, slots(own, &row.value, live));
-            }
+            (Ok(()), LiveState::Running) if begins_again => return self.take(name, row, own, live, all()),
             (Ok(()), _) => LiveState::Ended,
+            (Err(error), LiveState::Stopping) if is_passing(&error, &row.value) => LiveState::Stopped,
             // An earlier host was stopped, came back, and was faster once: it cannot be so for long.
             (Err(error), LiveState::Running) if is_overtaken(&error) => {
-                return self.take(name, row, own, live, slots(own, &row.value, live));
+                return self.take(name, row, own, live, all());
             }
             // Members that are alive cannot reach each other: the job does without them.
             (Err(error), LiveState::Running) if is_interrupted(&error) => {
@@ -254,9 +266,6 @@ impl Host {
             (Err(error), LiveState::Running) if is_waited_for(&error, &row.value) => {
                 return self.postpone(name, row, &error);
             }
-            (Err(error), LiveState::Stopping) if is_interrupted(&error) => LiveState::Stopped,
-            (Err(error), LiveState::Stopping) if is_overtaken(&error) => LiveState::Stopped,
-            (Err(error), LiveState::Stopping) if is_waited_for(&error, &row.value) => LiveState::Stopped,
             (Err(error), _) => LiveState::Failed(Failure::of(&error)),
         };
         let ended = self.end(name, row, state)?;
@@ -316,6 +325,11 @@ fn is_waited_for(error: &DataFusionError, record: &LiveJobRecord) -> bool {
         ErrorKind::Unavailable => record.has_checkpoint,
         ErrorKind::Invalid | ErrorKind::Data | ErrorKind::Internal => false,
     }
+}
+
+/// Whether an attempt has failed of something that does not concern a job that is to be stopped.
+fn is_passing(error: &DataFusionError, record: &LiveJobRecord) -> bool {
+    is_overtaken(error) || is_interrupted(error) || is_waited_for(error, record)
 }
 
 fn is_host(record: &LiveJobRecord, worker: &str) -> bool {

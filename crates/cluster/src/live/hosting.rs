@@ -8,8 +8,8 @@ use super::team::Team;
 use super::team_runtime::TeamRuntime;
 use crate::error::{no_thread, of_store};
 use crate::records::Tables;
-use crossbeam_channel::{Receiver, bounded};
-use datafusion::common::{DataFusionError, Result};
+use crossbeam_channel::{Receiver, TryRecvError, bounded};
+use datafusion::common::{DataFusionError, Result, internal_err};
 use std::sync::Arc;
 use std::thread::Builder;
 use std::time::{Duration, UNIX_EPOCH};
@@ -106,13 +106,15 @@ impl Hosting {
 
     /// Looks whether it has begun.
     fn look(&mut self) {
-        if let Phase::Starting(started) = &self.phase
-            && let Ok(started) = started.try_recv()
-        {
-            self.phase = started.map_or_else(|error| Phase::NotStarted(Arc::new(error)), Phase::Running);
-            if self.is_stopped {
-                self.stop();
-            }
+        let Phase::Starting(started) = &self.phase else { return };
+        let started = match started.try_recv() {
+            Ok(started) => started,
+            Err(TryRecvError::Empty) => return,
+            Err(TryRecvError::Disconnected) => internal_err!("the start of a live job panicked"),
+        };
+        self.phase = started.map_or_else(|error| Phase::NotStarted(Arc::new(error)), Phase::Running);
+        if self.is_stopped {
+            self.stop();
         }
     }
 

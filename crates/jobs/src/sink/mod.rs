@@ -12,6 +12,8 @@ use crate::store::Access;
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use datafusion::common::{Result, plan_err};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 pub use callback::CallbackSink;
 pub use folder::{FolderFormat, FolderSink};
@@ -26,6 +28,8 @@ pub struct Run {
     pub generation: u64,
     /// The columns of the result.
     pub schema: SchemaRef,
+    /// Set when the job is to stop: what does not answer is not asked again then.
+    pub is_stopped: Arc<AtomicBool>,
 }
 
 /// Takes the results of a job.

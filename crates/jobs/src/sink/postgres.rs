@@ -14,6 +14,7 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::common::{DataFusionError, Result, plan_err};
 use futures::SinkExt;
 use std::fmt::Write;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
 use tokio_postgres::{Client, Config, NoTls};
@@ -110,7 +111,8 @@ impl PostgresSink {
                 Err(Failure::Connection(error)) => error,
             };
             self.client = None;
-            if Instant::now() + pause > until {
+            let is_stopped = self.run.as_ref().is_some_and(|run| run.is_stopped.load(Ordering::Acquire));
+            if is_stopped || Instant::now() + pause > until {
                 let message = format!("{}: {error}; begin the job again once the server answers", self.url);
                 return Err(unavailable(message));
             }

@@ -13,7 +13,7 @@ use whimbrel_sharded::action::collect;
 use whimbrel_sharded::dataset::FileDataset;
 
 fn run(generation: u64) -> Run {
-    Run { job: "a job".into(), generation, schema: click_schema() }
+    Run { job: "a job".into(), generation, schema: click_schema(), is_stopped: Arc::default() }
 }
 
 fn rows_in(folder: &Path) -> u64 {
@@ -79,7 +79,12 @@ fn a_table_of_postgres_has_what_was_committed() {
     };
     let url = format!("{server}&table=results_{}", std::process::id());
     let job = format!("job {}", std::process::id());
-    let run = |generation| Run { job: job.clone(), generation, schema: values().schema() };
+    let run = |generation| Run {
+        job: job.clone(),
+        generation,
+        schema: values().schema(),
+        is_stopped: Arc::default(),
+    };
     let mut first = PostgresSink::new(&url).unwrap();
     assert_eq!(first.open(&run(1)).unwrap(), None);
     first.write(&values()).unwrap();

@@ -224,7 +224,8 @@ mod tests {
         let open = |generation| {
             let mut sink = FolderSink::new("", FolderFormat::Parquet);
             let place = ObjectsPlace::open(&format!("file://{}", root.display())).unwrap();
-            let run = Run { job: "a job".into(), generation, schema: rows.schema() };
+            let run =
+                Run { job: "a job".into(), generation, schema: rows.schema(), is_stopped: Arc::default() };
             sink.take_over(Box::new(place), &run).unwrap();
             sink
         };
