@@ -15,13 +15,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import statistics
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import whimbrel as wb
+from cluster import middle
 from run import machine
 from tpch import HERE, TABLES, TPCH, answer, same, text
 
@@ -63,11 +63,11 @@ def measure(engine: str, folder: Path, queries: list[int], repeats: int) -> list
         [*command, *map(str, queries)],
         capture_output=True,
         text=True,
-        env={**os.environ, "PATH": path, "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"},
+        env={**os.environ, "PATH": path},
     )
     records = [json.loads(line) for line in process.stdout.splitlines() if line.startswith("{")]
-    if not records:
-        raise SystemExit(f"{engine} did not start:\n{process.stderr[-2000:]}")
+    if len(records) != 1 + len(queries):
+        raise SystemExit(f"{engine} ended early:\n{process.stderr[-2000:]}")
     return records
 
 
@@ -81,11 +81,6 @@ def checked(records: list[dict], answers: dict[int, list[float]]) -> list[dict]:
     ]
 
 
-def middle(record: dict) -> float:
-    """Give the median without the first run."""
-    return statistics.median(record["runs"][1:] or record["runs"])
-
-
 def comparison(records: dict[str, list[dict]]) -> dict[str, dict]:
     """Sum up, for every peer, the queries that it answers."""
     times = {
@@ -95,7 +90,7 @@ def comparison(records: dict[str, list[dict]]) -> dict[str, dict]:
     totals = {}
     for engine, queries in times.items():
         shared = [query for query in queries if query in times[OURS]]
-        own, ours = (sum(middle(times[e][q]) for q in shared) for e in (engine, OURS))
+        own, ours = (sum(middle(times[e][q]["runs"]) for q in shared) for e in (engine, OURS))
         first, ours_first = (sum(times[e][q]["runs"][0] for q in shared) for e in (engine, OURS))
         totals[engine] = {
             "queries": len(shared),
@@ -112,7 +107,7 @@ def print_table(records: dict[str, list[dict]]) -> None:
     """Print the median of each query on each engine."""
     print(f"{'query':>6}" + "".join(f"{engine:>12}" for engine in records))
     for rows in zip(*records.values(), strict=True):
-        cells = [f"{middle(row):12.3f}" if "runs" in row else f"{'failed':>12}" for row in rows]
+        cells = [f"{middle(row['runs']):12.3f}" if "runs" in row else f"{'failed':>12}" for row in rows]
         print(f"{rows[0]['query']:>6}" + "".join(cells))
 
 
@@ -140,6 +135,9 @@ def main() -> None:
     for engine in arguments.engines:
         print(f"{engine} ...", flush=True)
         records[engine] = checked(measure(engine, folder, arguments.queries, arguments.repeats), answers)
+    failed = [record for record in records.get(OURS, []) if "error" in record]
+    if failed:
+        raise SystemExit(f"the cluster fails: {failed}")
     print(
         f"TPC-H at scale factor {arguments.scale}: seconds, median of {arguments.repeats} after the first run"
     )

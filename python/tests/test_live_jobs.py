@@ -191,9 +191,7 @@ def test_a_database_that_was_reached_once_is_waited_for(
     # Two more on each worker: those that wait keep nobody waiting.
     others = [start(f"state {number}", tmp_path / f"out {number}") for number in range(4)]
     for other in others:
-        wait_until(
-            lambda other=other: other.progress is not None and other.progress.committed > 0, "it waits"
-        )
+        wait_until(lambda other=other: has_committed(other), "it waits")
         other.stop()
         assert other.wait(30)
     unwanted.stop()

@@ -107,8 +107,8 @@ pub(crate) fn in_file(path: &Path, error: impl Into<DataFusionError>) -> DataFus
     in_place(&path.display(), error)
 }
 
-/// The error, with the place of the file, which may be a URL.
-pub(crate) fn in_place(place: &impl Display, error: impl Into<DataFusionError>) -> DataFusionError {
+/// The error, with the place of the file, which may be a URL; what it has of secrets is left out.
+pub fn in_place(place: &impl Display, error: impl Into<DataFusionError>) -> DataFusionError {
     let error = error.into();
     let message = redacted(&format!("`{place}`: {}", root_message(&error)));
     match is_unavailable(&error) {

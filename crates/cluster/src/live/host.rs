@@ -327,7 +327,7 @@ fn is_waited_for(error: &DataFusionError, record: &LiveJobRecord) -> bool {
     }
 }
 
-/// Whether an attempt has failed of something that does not concern a job that is to be stopped.
+/// Whether another attempt might do better: a job that is to stop has not failed then.
 fn is_passing(error: &DataFusionError, record: &LiveJobRecord) -> bool {
     is_overtaken(error) || is_interrupted(error) || is_waited_for(error, record)
 }

@@ -24,6 +24,9 @@ use whimbrel_sharded::error::unavailable;
 /// For how long a connection that broke is tried again.
 const RETRY: Duration = Duration::from_secs(60);
 
+/// How long a server may take for a connection, and for saying that it is there while it works.
+const ANSWER: Duration = Duration::from_secs(20);
+
 /// Writes rows into a table.
 pub struct PostgresSink {
     config: Config,
@@ -35,9 +38,6 @@ pub struct PostgresSink {
     /// The rows that are not committed yet, in the text format of `copy`.
     rows: String,
 }
-
-/// How long a server may take for a connection, and for saying that it is there while it works.
-const ANSWER: Duration = Duration::from_secs(20);
 
 /// Why an epoch was not committed.
 enum Failure {

@@ -11,7 +11,7 @@ use std::future::Future;
 use std::sync::Arc;
 use tokio::runtime::{Builder, Runtime};
 use whimbrel_plan::source::redacted;
-use whimbrel_sharded::error::{is_unavailable, unavailable};
+use whimbrel_sharded::error::in_place;
 
 /// How many requests are on their way at once.
 const REQUESTS: usize = 16;
@@ -72,7 +72,7 @@ impl ObjectsStore {
         match outcome {
             Ok(_) => Ok(true),
             Err(Error::NotFound { .. }) => Ok(false),
-            Err(error) => Err(self.failed(&error)),
+            Err(error) => Err(self.failed(error)),
         }
     }
 
@@ -82,15 +82,11 @@ impl ObjectsStore {
 
     /// Waits for requests.
     fn wait<T>(&self, requests: impl Future<Output = object_store::Result<T>>) -> Result<T> {
-        self.runtime.block_on(requests).map_err(|error| self.failed(&error))
+        self.runtime.block_on(requests).map_err(|error| self.failed(error))
     }
 
-    fn failed(&self, error: &Error) -> DataFusionError {
-        let message = redacted(&format!("`{}`: {error}", self.url));
-        match is_unavailable(error) {
-            true => unavailable(message),
-            false => DataFusionError::Execution(message),
-        }
+    fn failed(&self, error: Error) -> DataFusionError {
+        in_place(&self.url, error)
     }
 }
 
@@ -118,7 +114,7 @@ impl StateStore for ObjectsStore {
             Err(Error::AlreadyExists { .. } | Error::Precondition { .. }) => {
                 Ok(self.get(name)?.is_some_and(|found| found == bytes))
             }
-            Err(error) => Err(self.failed(&error)),
+            Err(error) => Err(self.failed(error)),
         }
     }
 
@@ -128,7 +124,7 @@ impl StateStore for ObjectsStore {
         match self.runtime.block_on(get) {
             Ok(bytes) => Ok(Some(bytes.to_vec())),
             Err(Error::NotFound { .. }) => Ok(None),
-            Err(error) => Err(self.failed(&error)),
+            Err(error) => Err(self.failed(error)),
         }
     }
 
