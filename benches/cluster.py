@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import statistics
 import subprocess
 import sys
 import time
@@ -20,7 +19,7 @@ from pathlib import Path
 
 import whimbrel as wb
 from run import machine
-from tpch import HERE, TABLES, TPCH, answer, same, text
+from tpch import HERE, TABLES, TPCH, answer, middle, same, text
 
 EMPTY = "select 1 as n where false"
 
@@ -47,11 +46,6 @@ def compare(
         if not same(expected, found):
             raise SystemExit(f"the cluster answers {found}, and one process {expected}:\n{sql}")
     return here, there
-
-
-def middle(runs: Runs) -> float:
-    """Give the median without the first run, which may have to read files and make connections."""
-    return statistics.median(runs[1:])
 
 
 def arguments_of_command() -> argparse.Namespace:

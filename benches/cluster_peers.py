@@ -21,9 +21,8 @@ from pathlib import Path
 from typing import Any
 
 import whimbrel as wb
-from cluster import middle
 from run import machine
-from tpch import HERE, TABLES, TPCH, answer, same, text
+from tpch import HERE, TABLES, TPCH, answer, middle, same, text
 
 ENGINE = HERE / "peers" / "cluster" / "engine.py"
 ENVIRONMENTS = Path.home() / ".cache" / "whimbrel" / "peers"

@@ -28,7 +28,7 @@ from typing import Any
 
 import whimbrel as wb
 from run import machine
-from tpch import HERE, TABLES, TPCH, answer, same, text
+from tpch import HERE, TABLES, TPCH, answer, middle, same, text
 
 sys.path.insert(0, str(HERE.parent / "python" / "tests"))
 from fault_proxy import Fault, FaultProxy
@@ -66,11 +66,6 @@ def timed(sql: str, **options: Any) -> tuple[Any, float, wb.Table]:
     table = wb.sql(sql, **options).collect()
     folded = answer(table.to_arrow())
     return folded, time.perf_counter() - start, table
-
-
-def middle(runs: list[float]) -> float:
-    """Give the median without the first run, which may have to start functions and make connections."""
-    return statistics.median(runs[1:] or runs)
 
 
 def compare(sql: str, functions: wb.functions.Functions, turns: int, tables: dict[str, str]) -> Row:
