@@ -6,7 +6,8 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, Protocol, TypeAlias
 
-from .expressions import Expr, Value
+from .expressions import Expr
+from .operands import Value
 
 __all__ = ["ArrowStream", "Duration", "Key", "RowFunction", "Value"]
 

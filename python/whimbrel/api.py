@@ -22,6 +22,7 @@ from .aggregates import (
     min,
     sum,
 )
+from .conditions import when
 from .connectors import END, JobSink, ReplayableSource, SourceShard
 from .errors import (
     ConflictError,
@@ -35,7 +36,7 @@ from .errors import (
     WhimbrelError,
 )
 from .events import INFINITY, Event, end_edge, interval, low_watermark, punctuation, start_edge
-from .expressions import Expr, col, lit, when
+from .expressions import Expr, col, lit
 from .kafka_topics import KafkaSink, KafkaSource, kafka
 from .live_stream import LiveStream, live, live_events
 from .patterns import Pattern, automaton, event, events_at_once

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from . import _whimbrel as native
 from ._types import Duration
 from .errors import InvalidError
-from .expressions import Expr, Untraceable, to_native
+from .expressions import Expr, Untraceable
+from .operands import to_native
 from .plan_builder import PlanBuilder
 from .projection import is_function
 from .tracing import Udf, label, python_function, takes_two, trace, warn_untraced

@@ -8,7 +8,8 @@ from typing import Any
 
 from . import _whimbrel as native
 from .errors import InvalidError
-from .expressions import Expr, Untraceable, to_native
+from .expressions import Expr, Untraceable
+from .operands import to_native
 from .tracing import RowTracer, Udf, label, python_function, takes_two, trace, warn_untraced
 
 __all__ = ["Pattern", "automaton", "event", "events_at_once"]

@@ -11,7 +11,8 @@ from typing import Any
 
 from . import _whimbrel as native
 from .errors import InvalidError, WhimbrelError
-from .expressions import Expr, to_native
+from .expressions import Expr
+from .operands import to_native
 
 _numbers = count(1)
 

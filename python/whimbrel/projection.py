@@ -8,7 +8,8 @@ from typing import Any
 
 from . import _whimbrel as native
 from .errors import InvalidError
-from .expressions import Expr, Untraceable, to_native
+from .expressions import Expr, Untraceable
+from .operands import to_native
 from .tracing import RowTracer, Udf, row_black_box, trace, warn_untraced
 
 START = "__start"
@@ -136,6 +137,16 @@ def projection(
     if not duplicates:
         _refuse_duplicates(columns)
     return Projection(columns, struct)
+
+
+def key_columns(schema: native.Schema, key: Any) -> list[native.Expr]:
+    """Make the columns of a key that is compared, where a black box has to be a column already."""
+    projected = projection(schema, (key,), {}, name_by_text=True, duplicates=True)
+    if projected.struct is not None:
+        raise InvalidError(
+            "a key that is a black box has to return one value; add it with with_columns first"
+        )
+    return projected.columns
 
 
 def _refuse_duplicates(columns: list[native.Expr]) -> None:

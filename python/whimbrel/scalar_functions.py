@@ -7,7 +7,8 @@ from typing import Any
 
 from . import _whimbrel as native
 from .errors import InvalidError
-from .expressions import Expr, to_native
+from .expressions import Expr
+from .operands import to_native
 
 
 class Namespace:

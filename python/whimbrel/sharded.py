@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 from . import _whimbrel as native
 from . import attribute_errors, feeds
 from ._types import Key, RowFunction
-from .actions import Actions
+from .background_actions import BackgroundActions
 from .display import html_plan
 from .errors import InvalidError
 from .expressions import Expr
@@ -17,13 +17,14 @@ from .ingress import Ingress, check_settings, shard_count
 from .program import Program
 from .projection import expression_or_list, projection
 from .remote import RemoteRuntime
+from .result_actions import ResultActions
 from .settings import default_shards
 from .stream import Stream, result_of
 
 Scope = Literal["global", "local"]
 
 
-class ShardedStream(Actions):
+class ShardedStream(ResultActions, BackgroundActions):
     """
     A dataset in a fixed number of shards, bounded or live, and what is to be done with it.
 

@@ -22,7 +22,8 @@ from typing import Any
 from . import _whimbrel as native
 from .call_site import call_site
 from .errors import InvalidError, UntracedLambdaWarning
-from .expressions import Expr, Untraceable, state, to_native
+from .expressions import Expr, Untraceable, state
+from .operands import to_native
 
 _IDENTITY_OPCODES = ("IS_OP", "IF_NONE", "IF_NOT_NONE")
 _IDENTITY_NAMES = frozenset({"isinstance", "issubclass", "type", "id"})
