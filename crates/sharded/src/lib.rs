@@ -51,7 +51,7 @@ mod unary;
 mod unavailable;
 
 pub use folder_lock::FolderLock;
-pub use options::{Memory, Options, Output, RuntimeKind};
+pub use options::{Memory, Options, Output, ResultShards, RuntimeKind};
 pub use progress::LateRows;
 pub use runtime::{ChannelState, Job, Marker, PacedSource, Progress, Report, run, run_sharded};
 pub use spec::JobSpec;

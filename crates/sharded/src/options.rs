@@ -41,6 +41,16 @@ pub enum Output {
     Events,
 }
 
+/// What becomes of the shards of a result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum ResultShards {
+    /// They have the rows that the plan says.
+    #[default]
+    Kept,
+    /// They are put together, so a row may come in any of them.
+    Merged,
+}
+
 /// How many bytes relational operators may hold in memory. Those that can spill write the rest to files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub enum Memory {
@@ -118,6 +128,8 @@ pub struct Options {
     pub batch_rows: usize,
     /// The form of the result.
     pub output: Output,
+    /// What becomes of the shards of the result.
+    pub shards: ResultShards,
     /// How many messages a queue between two channels holds.
     pub queue_capacity: usize,
     /// What relational operators may hold in memory.
@@ -147,6 +159,7 @@ impl Default for Options {
             runtime: RuntimeKind::Local,
             batch_rows: BATCH_ROWS,
             output: Output::Intervals,
+            shards: ResultShards::Kept,
             queue_capacity: 4,
             memory: Memory::Unlimited,
             late: None,

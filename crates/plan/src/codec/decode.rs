@@ -300,6 +300,10 @@ impl Decoder {
             Movement::ReShard => nodes::Movement::ReShard,
             Movement::Broadcast => nodes::Movement::Broadcast,
             Movement::Multicast { to } => nodes::Movement::Multicast { to: self.expr(to)? },
+            Movement::Windows { size, offset } => match *size > 0 {
+                true => nodes::Movement::Windows { size: *size, offset: *offset },
+                false => return plan_err!("a window of {size} ticks is too short"),
+            },
         })
     }
 

@@ -246,6 +246,7 @@ pub(super) enum Movement {
     ReShard,
     Broadcast,
     Multicast { to: Message },
+    Windows { size: i64, offset: i64 },
 }
 
 /// What an expression reads of a subquery, which is a step of the same document.

@@ -311,6 +311,7 @@ impl Encoder {
             nodes::Movement::ReShard => Movement::ReShard,
             nodes::Movement::Broadcast => Movement::Broadcast,
             nodes::Movement::Multicast { to } => Movement::Multicast { to: self.expr(to)? },
+            nodes::Movement::Windows { size, offset } => Movement::Windows { size: *size, offset: *offset },
         })
     }
 

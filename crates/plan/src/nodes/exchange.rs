@@ -27,6 +27,14 @@ pub enum Movement {
         /// that does not exist, is an error.
         to: Expr,
     },
+    /// Rows of one window of time go to the same shard, and windows take turns. A planner puts it in place
+    /// of a movement by key where rows meet within a window only; no builder makes it.
+    Windows {
+        /// Ticks of a window; positive.
+        size: i64,
+        /// The start of one of the windows.
+        offset: i64,
+    },
 }
 
 /// How far rows may move.
@@ -93,6 +101,7 @@ impl fmt::Display for Movement {
             Movement::ReShard => f.write_str("reshard"),
             Movement::Broadcast => f.write_str("broadcast"),
             Movement::Multicast { to } => write!(f, "multicast to {}", show(to)),
+            Movement::Windows { size, .. } => write!(f, "windows of {size} ticks in turns"),
         }
     }
 }
@@ -114,7 +123,7 @@ impl UserDefinedLogicalNodeCore for Exchange {
         match &*self.movement {
             Movement::ReDistribute { key } => key.clone(),
             Movement::Multicast { to } => vec![to.clone()],
-            Movement::ReShard | Movement::Broadcast => vec![],
+            Movement::ReShard | Movement::Broadcast | Movement::Windows { .. } => vec![],
         }
     }
 

@@ -126,6 +126,7 @@ impl Reader {
                 });
                 "multicast"
             }
+            Movement::Windows { .. } => return no_word(exchange),
         };
         let stream = self.steps.stream(scope.step).clone();
         let before = stream.properties().shards;
@@ -151,6 +152,7 @@ impl Reader {
                 let to = self.rewrite_expr(to, exchange.input.schema(), &scope)?;
                 stream.multicast(to, Some(shards), exchange.scope)?
             }
+            Movement::Windows { .. } => return no_word(exchange),
         };
         let moved = match &exchange.location {
             Some(location) => moved.at(location)?,
@@ -165,6 +167,11 @@ impl Reader {
             name,
         ))
     }
+}
+
+/// The error of a movement that planners make and programs have no word for.
+fn no_word<T>(exchange: &Exchange) -> Result<T> {
+    plan_err!("a program has no word for this movement of rows: {}", exchange.movement)
 }
 
 /// The name of an exchanged stream: `orders_by_o_custkey`, `copied_nation`.

@@ -5,7 +5,8 @@ use arrow::datatypes::{DataType, Field};
 use datafusion::functions_nested::expr_fn::make_array;
 use datafusion::logical_expr::lit;
 use std::sync::Arc;
-use whimbrel_plan::{Movement, Node, Scope, Stream, column, node};
+use whimbrel_plan::nodes::extension;
+use whimbrel_plan::{Exchange, Movement, Node, Placement, Scope, Stream, column, node};
 
 #[track_caller]
 fn movement(stream: &Stream) -> &Movement {
@@ -109,4 +110,18 @@ fn local_scope_stays_inside_the_groups() {
     );
     let narrowed = keyed.redistribute(Some(3), Scope::Global).unwrap();
     assert_eq!((narrowed.properties().shards, narrowed.properties().groups), (3, 1));
+}
+
+#[test]
+fn windows_that_take_turns() {
+    let movement = Movement::Windows { size: 10, offset: 3 };
+    let moved = Exchange::try_new(clicks().plan().clone(), movement, Some(4), Scope::Global).unwrap();
+    let stream = Stream::from_plan(extension(moved)).unwrap();
+    let properties = stream.properties();
+    assert_eq!((properties.shards, &properties.placement), (4, &Placement::Unknown));
+    assert!(stream.explain().unwrap().contains("windows of 10 ticks in turns into 4 shards"));
+    assert_eq!(
+        invalid(stream.to_python()),
+        "a program has no word for this movement of rows: windows of 10 ticks in turns"
+    );
 }

@@ -5,7 +5,7 @@ use super::assemble::{ShardOrder, tables};
 use super::stored::StoredResult;
 use super::table_format::TableFormat;
 use crate::dataset::MemoryDataset;
-use crate::options::{Options, Output};
+use crate::options::{Options, Output, ResultShards};
 use crate::runtime::{Order, Sink, share_out, start};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::record_batch::RecordBatch;
@@ -52,6 +52,7 @@ pub fn collect(stream: &Stream, options: &Options) -> Result<Action<Table>> {
         (Some(_), Output::Events) => ShardOrder::ByTimeWithPunctuations,
     };
     let (buffers, sinks) = buffer(stream.properties().shards);
+    let options = &Options { shards: ResultShards::Merged, ..options.clone() };
     let job = start(stream, options, Order::Start, sinks)?;
     let (batch_rows, cores) = (options.batch_rows, options.cores());
     Ok(Action::new(job, move || {

@@ -6,7 +6,7 @@ mod tree;
 
 pub use tree::{Explained, Line};
 
-use crate::options::Options;
+use crate::options::{Options, ResultShards};
 use crate::program::Programs;
 use crate::runtime::{Job, Sink, run_programs};
 use datafusion::common::Result;
@@ -19,7 +19,7 @@ use whimbrel_plan::Stream;
 /// # Errors
 /// `Plan` if the query cannot be cut into stages.
 pub fn explain(stream: &Stream, options: &Options) -> Result<Explained> {
-    tree::explain(&Programs::instrumented(stream, options)?, None)
+    tree::explain(&Programs::instrumented(stream, &merged(options))?, None)
 }
 
 /// A query that runs to be analyzed; its rows are counted and dropped.
@@ -34,11 +34,16 @@ pub struct Analysis {
 /// # Errors
 /// As [`run`](crate::run).
 pub fn analyze(stream: &Stream, options: &Options) -> Result<Analysis> {
-    let programs = Arc::new(Programs::instrumented(stream, options)?);
+    let programs = Arc::new(Programs::instrumented(stream, &merged(options))?);
     let sinks = (0..stream.properties().shards).map(|_| -> Sink { Box::new(|_| Ok(())) });
     let since = Instant::now();
     let job = Arc::new(run_programs(&programs, options, sinks.collect())?);
     Ok(Analysis { programs, job, since })
+}
+
+/// The options of a query whose result becomes one table.
+fn merged(options: &Options) -> Options {
+    Options { shards: ResultShards::Merged, ..options.clone() }
 }
 
 impl Analysis {

@@ -25,7 +25,9 @@ pub use memory::MemoryDataset;
 pub use object_stores::{OpenStores, open_stores_with};
 pub use predicate::Predicate;
 
-use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::arrow::array::{ArrayRef, AsArray};
+use datafusion::arrow::compute::cast;
+use datafusion::arrow::datatypes::{DataType, Int64Type, SchemaRef};
 use datafusion::arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use datafusion::common::{Result, Statistics, internal_err, plan_err};
 use std::any::Any;
@@ -88,6 +90,12 @@ pub trait Dataset: Source {
         _predicate: Predicate,
     ) -> Result<Shard> {
         internal_err!("{} cannot filter its rows", self.describe())
+    }
+
+    /// About where the values of a column of integers or timestamps lie: some values, each of which stands
+    /// for as many rows. None if that takes more than a look.
+    fn sample(&self, _column: usize) -> Option<Vec<i64>> {
+        None
     }
 
     /// Bytes that are equal only for a source of the same rows, if other processes may read them too.
@@ -210,6 +218,12 @@ pub fn dataset(source: &dyn Source) -> Result<&dyn Dataset> {
         return Ok(open.0.as_ref());
     }
     plan_err!("{} cannot be read by this runtime", source.describe())
+}
+
+/// The values of a column of integers or timestamps, without nulls; none of another column.
+fn integers(column: &ArrayRef) -> Option<Vec<i64>> {
+    let integers = cast(column, &DataType::Int64).ok()?;
+    Some(integers.as_primitive::<Int64Type>().iter().flatten().collect())
 }
 
 /// The schema of a projection.

@@ -11,6 +11,7 @@ mod broadcast;
 mod multicast;
 mod redistribute;
 mod reshard;
+mod windows;
 
 use datafusion::common::{DFSchema, Result};
 use std::ops::Range;
@@ -65,6 +66,7 @@ pub fn partitioner(
         Movement::ReShard => Box::new(reshard::ReShard::new(producer)),
         Movement::Broadcast => Box::new(broadcast::Broadcast),
         Movement::Multicast { to } => Box::new(multicast::Multicast::new(to, schema)?),
+        Movement::Windows { size, offset } => Box::new(windows::Windows { size: *size, offset: *offset }),
     })
 }
 

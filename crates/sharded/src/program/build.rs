@@ -13,10 +13,10 @@ use crate::exchange::Reach;
 use crate::lower::{Fragment, graph};
 use crate::merge::Gather;
 use crate::metrics::EdgeMetrics;
-use crate::options::{Options, Output};
+use crate::options::{Options, Output, ResultShards};
 use crate::stage::{
     Input, Kind, Operand, Origin, Stage, StageGraph, colocate_live_sources, cut, prune, push_down_aggregates,
-    without_requirements,
+    windows_in_turns, without_requirements,
 };
 use datafusion::common::{DFSchema, Result, internal_err, plan_err};
 use std::collections::HashMap;
@@ -90,7 +90,12 @@ impl Programs {
     /// Rewrites, cuts and lowers a query.
     fn lower(stream: &Stream, options: &Options, live_order: CoalesceOrder) -> Result<Programs> {
         let plan = colocate_live_sources(without_requirements(stream.plan().clone())?)?;
-        let stages = cut(&push_down_aggregates(prune(&plan)?)?)?;
+        let pruned = prune(&plan)?;
+        let moved = match options.shards {
+            ResultShards::Merged => windows_in_turns(pruned, options.batch_rows, options.cores())?,
+            ResultShards::Kept => pruned,
+        };
+        let stages = cut(&push_down_aggregates(moved)?)?;
         let properties = stream.properties();
         let coalesces = properties.time.is_some()
             && options.output == Output::Intervals

@@ -308,7 +308,7 @@ fn final_steps(plan: &LogicalPlan) -> Vec<&LogicalPlan> {
 }
 
 /// The scan of a plan that is a table scan, or only selects and renames columns of one.
-fn scan_of(plan: &LogicalPlan) -> Result<Option<Scan>> {
+pub(super) fn scan_of(plan: &LogicalPlan) -> Result<Option<Scan>> {
     match plan {
         LogicalPlan::TableScan(scan) if is_work_table(scan) => Ok(None),
         LogicalPlan::TableScan(scan) => Ok(Some(scan_of_table(scan)?)),

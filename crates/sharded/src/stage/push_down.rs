@@ -66,7 +66,7 @@ fn in_two_steps(plan: &LogicalPlan, root: &LogicalPlan) -> Result<Option<Logical
 }
 
 /// Whether rows move between several shards by columns of the group key.
-fn moves_by_group_key(exchange: &Exchange, aggregate: &Aggregate) -> Result<bool> {
+pub(super) fn moves_by_group_key(exchange: &Exchange, aggregate: &Aggregate) -> Result<bool> {
     let Movement::ReDistribute { key } = &*exchange.movement else { return Ok(false) };
     let from = properties(&exchange.input)?.shards;
     let columns = aggregate.group_expr.iter().all(|e| e.try_as_col().is_some());

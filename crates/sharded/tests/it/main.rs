@@ -20,3 +20,4 @@ mod random;
 mod relational;
 mod replay;
 mod transfer;
+mod windows_in_turns;

@@ -82,7 +82,9 @@ impl Costs {
                 let bytes = rows.bytes() * (targets as f64 - 1.0);
                 (bytes, rows.rows * ROW_PASSED * self.shards / self.at_once, self.at_once)
             }
-            Movement::ReShard => (elsewhere, rows.rows * ROW_PASSED, self.at_once.min(targets as f64)),
+            Movement::ReShard | Movement::Windows { .. } => {
+                (elsewhere, rows.rows * ROW_PASSED, self.at_once.min(targets as f64))
+            }
             Movement::ReDistribute { .. } | Movement::Multicast { .. } => {
                 let work = (rows.rows * ROW_SORTED + rows.bytes() * BYTE_SORTED) / self.at_once;
                 (elsewhere, work, self.at_once)

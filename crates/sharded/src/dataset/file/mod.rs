@@ -339,6 +339,11 @@ impl Dataset for FileDataset {
         self.rows.as_ref().map(|rows| rows.iter().map(|n| *n as u64).sum())
     }
 
+    /// Values between the minima and maxima of the row groups.
+    fn sample(&self, column: usize) -> Option<Vec<i64>> {
+        statistics::sample(&self.units, self.schema.field(column).name())
+    }
+
     fn open(&self, shard: usize, projection: Option<&[usize]>, batch_rows: usize) -> Result<Shard> {
         Ok(Shard::Reader(Box::new(self.reader(shard, projection, batch_rows)?)))
     }
