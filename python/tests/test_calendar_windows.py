@@ -325,3 +325,23 @@ def test_windows_at_the_ends_of_time() -> None:
     for source in (wb.from_arrow(pa.table({"at": late})), wb.from_arrow(pa.table({"at": late}), time="at")):
         with pytest.raises(wb.DataError, match="cannot tell time"):
             wb.sql("select * from tumble(t, at, interval '1 month')", t=source).to_rows()
+
+
+@pytest.mark.parametrize("zone", [None, "America/New_York", "Europe/Berlin"])
+@pytest.mark.parametrize(
+    ("step", "size"), [("1 month", "3 months"), ("1 day", "1 month"), ("2 days", "8 days")]
+)
+def test_cumulated_windows_of_a_stream_are_those_of_a_table(zone: str | None, step: str, size: str) -> None:
+    chance = Random(3)
+    first = datetime(2024, 1, 1, tzinfo=UTC)
+    times = sorted(first + timedelta(minutes=chance.randrange(500_000)) for _ in range(300))
+    table = pa.table({"at": pa.array(times, pa.timestamp("us", zone)), "n": range(300)})
+    query = f"""
+        select window_start, window_end, count(*) as n, sum(n) as s
+        from cumulate(events, at, interval '{step}', interval '{size}') group by window_start, window_end
+    """
+    of_table, of_stream = (
+        sorted(tuple(row)[-4:] for row in wb.sql(query, events=events).to_rows())
+        for events in (table, wb.from_arrow(table, time="at"))
+    )
+    assert of_stream == of_table

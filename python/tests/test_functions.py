@@ -14,8 +14,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from fault_proxy import Fault, FaultProxy
+from pyarrow import parquet
 
 import whimbrel as wb
 
@@ -207,6 +209,81 @@ def kill_some(functions: wb.functions.LocalFunctions, running: threading.Thread)
         for pid in functions.pids[:1]:
             os.kill(pid, signal.SIGKILL)
             killed += 1
+
+
+def test_long_messages_are_cut(functions: wb.functions.LocalFunctions) -> None:
+    query = "select cast(repeat('x', 7000000) || n as int) as i from range(1) t(n)"
+    with pytest.raises(wb.DataError, match="Int32") as raised:
+        wb.sql(query, on=functions).to_rows()
+    assert len(str(raised.value)) < 100_000
+
+
+@pytest.mark.parametrize("name", ["größe.csv", "50%.csv", "a#b.csv", "a[1].csv", "*.csv", "x=1 (2).csv"])
+def test_any_name_is_uploaded(functions: wb.functions.LocalFunctions, tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("x\n1\n2\n3\n")
+    (tmp_path / "other.csv").write_text("x\n10\n")
+    functions.upload(tmp_path / "other.csv")
+    url = functions.upload(tmp_path / name)
+    rows = wb.sql("select sum(x) as s from t", t=url, on=functions).to_rows()
+    assert [row.s for row in rows] == [6]
+
+
+def test_dictionaries_with_too_many_values_together(
+    functions: wb.functions.LocalFunctions, tmp_path: Path
+) -> None:
+    for number in range(3):
+        keys = pa.array([row % 100 for row in range(5000)], pa.int8())
+        words = pa.array([f"v{number}-{value}" for value in range(100)])
+        table = pa.table({"d": pa.DictionaryArray.from_arrays(keys, words)})
+        parquet.write_table(table, tmp_path / f"{number}.parquet")
+    files = wb.read(str(tmp_path / "*.parquet"), shards=1)
+    assert values(files.to_rows(on=functions)) == values(files.to_rows())
+
+
+def test_kept_outputs_do_not_overload_an_invocation(tmp_path: Path) -> None:
+    """Tasks that read much share no invocation, wherever that comes from."""
+    rows = "(select distinct repeat(md5(n::varchar), 4) as k from range(200000) t(n))"
+    first, second = f"select count(*) as c from {rows}", f"select max(md5(k)) as m from {rows}"
+    with wb.functions.start(2, small=0, pipelined=False, bucket=tmp_path / "bucket", keep="1h") as functions:
+        for query in (first, second):
+            bill = wb.sql(f"set shard_rows=0; {query}", on=functions, shards=8).collect(on=functions).bill
+        assert bill.kept == 8
+        began = {attempt.start for attempt in bill.attempts if attempt.outcome == "ended"}
+        assert len(began) >= 8, "each of the tasks was invoked by itself"
+
+
+def test_too_little_memory_is_what_the_error_says(tmp_path: Path) -> None:
+    large = "select distinct repeat(md5(n::varchar), 99) as s from range(300000) t(n)"
+    memory = pytest.raises(wb.ResourceExhaustedError, match=r"it took \d+ MB of memory, and has 128 MB")
+    with wb.functions.start(1, small=0, memory=128, bucket=tmp_path / "bucket") as functions, memory:
+        wb.sql(f"select max(length(s)) from ({large})", on=functions).to_rows()
+
+
+def test_queries_that_fail_leave_nothing(tmp_path: Path) -> None:
+    """Functions still write when the program ends, which waits for them."""
+    bucket = tmp_path / "bucket"
+    query = """
+        select max(length(s)) as m
+        from (
+            select distinct repeat(md5(n::varchar), 40) as s, if(n = 999, cast('x' || n as int), 1) as c
+            from range(200000) t(n)
+        )
+    """
+    with wb.functions.start(3, small=0, bucket=bucket) as functions:
+        program = f"""
+import whimbrel as wb
+functions = wb.functions.connect(
+    function="whimbrel", endpoint={functions.endpoint!r}, bucket={str(bucket)!r}, concurrency=3, small=0,
+    inline=False,
+)
+try:
+    wb.sql("set shard_rows=0;" + {query!r}, on=functions, shards=3).collect(on=functions)
+except wb.DataError:
+    print("failed")
+"""
+        ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+        assert ended.stdout == "failed\n", ended.stderr
+        assert [path for path in bucket.rglob("*") if path.is_file()] == []
 
 
 def test_functions_that_are_killed_change_nothing(rows: str) -> None:

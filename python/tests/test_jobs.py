@@ -360,6 +360,35 @@ def test_state_of_another_query_is_refused(tmp_path: Path) -> None:
         count_query(table).run_forever(tmp_path / "out2", checkpoint=blocker / "state")
 
 
+def text_is_long(e: wb.Row) -> bool:
+    return len(str(e.k)) > 1
+
+
+PLANS: dict[str, Callable[[wb.Stream], wb.Stream]] = {
+    "pairs": lambda q: q.consecutive_pairs().select("k"),
+    "union": lambda q: q.union(q.shift(1)),
+    "join": lambda q: q.join(q.select("k"), on="k"),
+    "multicast": lambda q: q.multicast(lambda r: r.union(r.where(lambda e: e.k == "aa"))),
+    "black_box": lambda q: q.detect(
+        wb.event(wb.udf(text_is_long, returns="bool")).then(wb.event()), within=10
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_plans_are_known_again(tmp_path: Path, name: str) -> None:
+    """A part that is read twice, and a function of Python, are the same after a restart."""
+
+    def run() -> None:
+        steps = wb.follow(tmp_path / "in", time="time").query(PLANS[name])
+        steps.run_forever(tmp_path / "out", checkpoint=tmp_path / "state", stop_when_idle="100ms")
+
+    (tmp_path / "in").mkdir()
+    for number in range(3):
+        (tmp_path / "in" / f"{number}.csv").write_text(f"time,k\n{2 * number},aa\n{2 * number + 1},b\n")
+        run()
+
+
 def test_one_process_at_a_time_runs_a_job(tmp_path: Path) -> None:
     source = wb.live({"time": "int64", "n": "int64"}, time="time", log=tmp_path / "log")
     query = count_query(source)

@@ -189,6 +189,35 @@ def test_gaps_are_filled() -> None:
     assert between == [3, 14, 24, 35]
 
 
+def test_long_gaps_are_filled_in_order() -> None:
+    """A gap has more cells than a batch has rows, and rows of another key lie between them."""
+    cells = 200_000
+    rows = [(0, "a"), (7, "b"), (cells, "a"), (cells + 1, "b")]
+    filled = wb.from_rows(rows, ["t", "k"], time="t").rekey("k").query(lambda q: q.fill_gaps(1))
+    table = filled.to_polars()
+    assert table["start"].is_sorted()
+    for key, first in (("a", 0), ("b", 7)):
+        assert table.filter(table["k"] == key)["start"].to_list() == list(range(first, cells + 2))
+
+
+def test_rows_that_end_out_of_order_are_cut() -> None:
+    rows = [(t, t % 3) for t in range(2000)]
+    sessions = wb.from_rows(rows, ["t", "k"], time="t").rekey("k")
+    cut = sessions.query(lambda q: q.session(10**6).chop(500).aggregate(n=wb.count()))
+    whole = sessions.query(lambda q: q.session(10**6).aggregate(n=wb.count()))
+    assert relation(cut.to_rows()) == relation(whole.to_rows())
+
+
+def relation(rows: list[wb.Row]) -> dict[tuple, list[tuple[int, int]]]:
+    """List by how much the number of each row changes, and when."""
+    changes: dict[tuple, dict[int, int]] = {}
+    for start, end, *values in rows:
+        of = changes.setdefault(tuple(values), {})
+        of[start] = of.get(start, 0) + 1
+        of[end] = of.get(end, 0) - 1
+    return {row: sorted((t, by) for t, by in of.items() if by) for row, of in changes.items()}
+
+
 def test_what_makes_no_sense_is_refused() -> None:
     rows = source(lives(1))
     relation = wb.from_rows([{"v": 1}])

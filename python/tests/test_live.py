@@ -219,3 +219,20 @@ def test_no_value_is_lost() -> None:
         wb.live(iter([{"v": None}, {"v": 2.5}]))
     with pytest.raises(wb.InvalidError, match="no decimal"):
         wb.live({"v": "decimal[5, 1]"}).push([{"v": Decimal("1.26")}])
+
+
+@pytest.mark.parametrize(
+    "columns", ["window_start, window_end, k", "window_end, k", "k, window_end, window_start"]
+)
+def test_sessions_of_keys_may_leave_out_a_column(columns: str) -> None:
+    source = wb.live({"time": "int64", "k": "string"}, time="time")
+    query = f"""
+        select {columns}, count(*) as n
+        from session(table s partition by k, descriptor(time), 5) group by {columns}
+    """
+    found: list[tuple] = []
+    job = wb.sql(query, s=source).subscribe(lambda row: found.append((row.window_end, row.k, row.n)))
+    source.push([(1, "a"), (2, "b"), (4, "a"), (20, "a")])
+    source.close()
+    job.wait()
+    assert sorted(found) == [(7, "b", 1), (9, "a", 2), (25, "a", 1)]

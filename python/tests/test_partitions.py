@@ -21,6 +21,8 @@ QUERIES: dict[str, Query] = {
     "distinct": lambda q: q.sliding(9).select("device", "v").distinct(),
     "join": lambda q: q.sliding(9).join(q.sliding(5).select("device", w="v"), on="device"),
     "anti": lambda q: q.sliding(9).where_not_exists(q.where(lambda e: e.v > 7).sliding(6), on="device"),
+    "right": lambda q: q.sliding(9).join(q.sliding(5).select("device", w="v"), on="device", how="right"),
+    "full": lambda q: q.sliding(9).join(q.sliding(5).select("device", w="v"), on="device", how="full"),
     "union": lambda q: q.sliding(4).union(q.sliding(9).where(lambda e: e.v < 5)),
     "pairs": lambda q: q.consecutive_pairs(on="device").select("device", by=lambda e: e.v_next - e.v),
     "stitch": lambda q: q.alter_duration(5).chop(2).select("device", "v").stitch(),

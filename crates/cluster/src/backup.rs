@@ -8,7 +8,7 @@
 
 use datafusion::common::{DataFusionError, Result, exec_err, internal_err};
 use std::collections::{HashMap, VecDeque};
-use std::fs::File;
+use std::fs::{File, create_dir_all};
 use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -281,7 +281,7 @@ impl Frames {
         let failed = |error| in_backup(folder, &error);
         let file = match &mut self.file {
             Some(file) => file,
-            none => none.insert(tempfile::tempfile_in(folder).map_err(failed)?),
+            none => none.insert(unnamed_file(folder).map_err(failed)?),
         };
         let (header, body) = frame.into_bytes()?;
         let (offset, bytes) = (self.file_bytes, body.len());
@@ -311,6 +311,17 @@ impl MemoryBudget {
     fn reserve(&self, bytes: usize) -> bool {
         let take = |used: usize| used.checked_add(bytes).filter(|used| *used <= self.limit);
         self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
+    }
+}
+
+/// A file in a folder, which is made again if somebody has removed it. The file is gone when it is closed.
+fn unnamed_file(folder: &Path) -> std::io::Result<File> {
+    match tempfile::tempfile_in(folder) {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            create_dir_all(folder)?;
+            tempfile::tempfile_in(folder)
+        }
+        file => file,
     }
 }
 

@@ -4,7 +4,7 @@ use crate::bill::{Bill, Finished};
 use crate::billing::{Account, Billed, Metered};
 use crate::bucket::{Bucket, BucketAddress};
 use crate::coordinator::{
-    self, Board, Combining, JobSettings, QUERIES, STAGES, ScheduleSettings, Start, Units,
+    self, Board, Combining, JobSettings, QUERIES, STAGES, ScheduleSettings, Start, Units, wait_for_clean_up,
 };
 use crate::hedged_store::Stragglers;
 use crate::invoke::{FunctionAddress, Invoke, Invoker};
@@ -24,6 +24,9 @@ use whimbrel_sharded::{JobSpec, Memory, Options};
 
 /// What part of its memory the operators of a function may hold; the rest is for what it reads and writes.
 const OPERATOR_MEMORY: f64 = 0.5;
+
+/// For how long queries are waited for that have ended, and for which functions still work.
+pub const CLEAN_UP_WAIT: Duration = Duration::from_secs(10);
 
 /// Queries that read less than this are done before a function has begun.
 const SMALL: u64 = 4 << 20;
@@ -86,10 +89,19 @@ pub struct Functions {
     bucket: Arc<Bucket>,
     references: Arc<dyn References>,
     tables: Arc<Tables>,
-    network: Arc<Network>,
+    network: Arc<QueryNetwork>,
     /// The bill of the query that these functions are for, and of the last one of all.
     bills: [Arc<Mutex<Option<Bill>>>; 2],
     board: Board,
+}
+
+/// The thread that talks to functions. It ends when everything has been removed that queries have written.
+struct QueryNetwork(Network);
+
+impl Drop for QueryNetwork {
+    fn drop(&mut self) {
+        wait_for_clean_up(CLEAN_UP_WAIT);
+    }
 }
 
 impl Functions {
@@ -117,7 +129,7 @@ impl Functions {
         Ok(Functions {
             invoker,
             bucket: Arc::new(Bucket::open(&settings.bucket, settings.stragglers)?),
-            network: Arc::new(Network::start()?),
+            network: Arc::new(QueryNetwork(Network::start()?)),
             tables: Tables::of_process(),
             bills: Default::default(),
             board: Board::default(),
@@ -207,7 +219,7 @@ impl Functions {
         let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
             return plan_err!("`{}` is no file with a name", path.display());
         };
-        let key = format!("{TABLES}/{name}");
+        let key = format!("{TABLES}/{}", object_name(name));
         if !path.is_dir() {
             self.upload_file(path, key.clone())?;
             return Ok(self.bucket.url_of(&key));
@@ -216,7 +228,7 @@ impl Functions {
         for entry in std::fs::read_dir(path).map_err(failed)? {
             let entry = entry.map_err(failed)?;
             if let Some(name) = entry.file_name().to_str().filter(|_| entry.path().is_file()) {
-                self.upload_file(&entry.path(), format!("{key}/{name}"))?;
+                self.upload_file(&entry.path(), format!("{key}/{}", object_name(name)))?;
             }
         }
         Ok(self.bucket.url_of(&format!("{key}/")))
@@ -226,7 +238,7 @@ impl Functions {
         let failed = |error: std::io::Error| exec_datafusion_err!("`{}`: {error}", path.display());
         let file = std::fs::File::open(path).map_err(failed)?;
         let bucket = Arc::clone(&self.bucket);
-        self.network.wait(async move { Ok(bucket.upload(&key, file).await?) })
+        self.network.0.wait(async move { Ok(bucket.upload(&key, file).await?) })
     }
 
     /// Removes what is older than this: what queries have left that were given up, and what was kept; how
@@ -236,7 +248,7 @@ impl Functions {
     /// Those of the store.
     pub fn sweep(&self, age: Duration) -> Result<(usize, u64)> {
         let bucket = Arc::clone(&self.bucket);
-        self.network.wait(async move {
+        self.network.0.wait(async move {
             let mut found = bucket.older_than(QUERIES, age).await?;
             found.extend(bucket.older_than(STAGES, age).await?);
             let bytes = found.iter().map(|(_, bytes)| bytes).sum();
@@ -246,6 +258,20 @@ impl Functions {
             Ok((count, bytes))
         })
     }
+}
+
+/// The name of a file in a bucket. Letters that mean something in URLs or in patterns of names are replaced; a
+/// digest tells such names apart.
+fn object_name(name: &str) -> String {
+    let is_safe = |letter: char| letter.is_ascii_alphanumeric() || "._-=+,@() ".contains(letter);
+    if name.chars().all(is_safe) {
+        return name.to_string();
+    }
+    let safe: String = name.chars().map(|letter| if is_safe(letter) { letter } else { '_' }).collect();
+    // Before the suffix, which says the format.
+    let (stem, suffix) = safe.split_at(safe.rfind('.').filter(|at| *at > 0).unwrap_or(safe.len()));
+    let digest = blake3::hash(name.as_bytes()).to_hex();
+    format!("{stem}-{}{suffix}", &digest[..8])
 }
 
 impl RemoteRuntime for Functions {
@@ -295,7 +321,7 @@ impl RemoteRuntime for Functions {
             bucket: Arc::clone(&self.bucket),
             board: Arc::clone(&self.board),
         };
-        let ended = coordinator::start(start, self.network.handle(), sinks, progress)?;
+        let ended = coordinator::start(start, self.network.0.handle(), sinks, progress)?;
         let query = RunningJob { ended, _network: Arc::clone(&self.network) };
         Ok(Box::new(Billed::new(query, account)))
     }
@@ -304,7 +330,7 @@ impl RemoteRuntime for Functions {
 /// A query that runs on functions.
 struct RunningJob {
     ended: Receiver<(Result<()>, Finished)>,
-    _network: Arc<Network>,
+    _network: Arc<QueryNetwork>,
 }
 
 impl Metered for RunningJob {

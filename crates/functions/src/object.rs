@@ -179,11 +179,12 @@ impl Partition {
     fn flush(&mut self) -> Result<()> {
         let rows = std::mem::take(&mut self.waiting);
         self.waiting_rows = 0;
-        match rows.as_slice() {
-            [] => Ok(()),
-            [only] => self.append_frame(always(only.clone())),
-            [first, ..] => self.append_frame(always(concat_batches(first.schema_ref(), &rows)?)),
-        }
+        let rows = match rows.as_slice() {
+            // Some cannot be joined: dictionaries that have too many values together for their keys.
+            [first, _, ..] => concat_batches(first.schema_ref(), &rows).map_or(rows, |joined| vec![joined]),
+            _ => rows,
+        };
+        rows.into_iter().try_for_each(|rows| self.append_frame(always(rows)))
     }
 
     fn append_frame(&mut self, message: Message) -> Result<()> {

@@ -45,6 +45,7 @@ mod interrupt;
 mod maintained;
 mod null_safe;
 mod partition_columns;
+mod passed_columns;
 mod pattern;
 mod physical;
 mod placement;

@@ -8,6 +8,7 @@
 use crate::names::{count, index_of, show, type_name};
 use crate::nodes::{Colocated, Colocation, Exchange, Movement, Node, Scope, node};
 use crate::partition_columns;
+use crate::passed_columns::{equal_columns, passed_column, passes_partition, places};
 use crate::placement::{self, Placement};
 use crate::ranges::Ranges;
 use crate::source::source_of;
@@ -232,23 +233,9 @@ fn of_projection(projection: &Projection) -> Result<Derived> {
     derived.key = key.unwrap_or_default();
     derived.placement = derived.placement.map_columns(|i| places(&columns, i));
     derived.partition = partition_columns::through(&derived.partition, input, "select", |column| {
-        columns.iter().position(|place| *place == Some(column))
+        projection.expr.iter().position(|expr| passes_partition(expr, column, &projection.input))
     })?;
     Ok(derived)
-}
-
-/// Where an input column comes out.
-fn places(passed: &[Option<usize>], column: usize) -> Vec<usize> {
-    (0..passed.len()).filter(|place| passed[*place] == Some(column)).collect()
-}
-
-/// The input column that this expression passes through unchanged.
-fn passed_column(expr: &Expr, input: &DFSchema) -> Option<usize> {
-    match expr {
-        Expr::Alias(alias) => passed_column(&alias.expr, input),
-        Expr::Column(column) => input.maybe_index_of_column(column),
-        _ => None,
-    }
 }
 
 /// Columns survive where the output has columns of their names.
@@ -314,6 +301,7 @@ fn of_join(join: &Join, colocated: bool) -> Result<Derived> {
         JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark => {
             (right.key.clone(), right.partition.clone())
         }
+        JoinType::Right => (left.key.clone(), right.partition.iter().map(|column| width + column).collect()),
         _ => (left.key.clone(), left.partition.clone()),
     };
     let lifetimes = match join.join_type {
@@ -328,14 +316,6 @@ fn of_join(join: &Join, colocated: bool) -> Result<Derived> {
         _ => Lifetimes::Any,
     };
     Ok(Derived { key, lifetimes, placement, partition, ..common })
-}
-
-/// Columns of equal types that a join makes equal, as positions on either side.
-fn equal_columns(join: &Join) -> Vec<(usize, usize)> {
-    let (left, right) = (join.left.schema(), join.right.schema());
-    let place = |(l, r): &(Expr, Expr)| Some((passed_column(l, left)?, passed_column(r, right)?));
-    let same_type = |(l, r): &(usize, usize)| left.field(*l).data_type() == right.field(*r).data_type();
-    join.on.iter().filter_map(place).filter(same_type).collect()
 }
 
 /// Inputs have to be compatible; key and placement survive if they are equal in all inputs.

@@ -145,5 +145,6 @@ pub fn leave(py: Python<'_>) -> PyResult<()> {
         py.detach(|| std::thread::sleep(POLL_INTERVAL));
         py.check_signals()?;
     }
+    py.detach(|| whimbrel_functions::wait_for_clean_up(whimbrel_functions::CLEAN_UP_WAIT));
     Ok(())
 }

@@ -92,6 +92,8 @@ struct Address<'a> {
     name: &'a str,
     /// A virtual cluster of it.
     virtual_cluster: Option<&'a str>,
+    /// How many replicas of the Redis have to have what its processes agree on.
+    replicas: usize,
 }
 
 impl Address<'_> {
@@ -107,11 +109,15 @@ impl Address<'_> {
             return refused("it begins with neither redis:// nor rediss://");
         }
         let (url, parameters) = address.split_once('?').unwrap_or((address, ""));
-        let mut parsed = Address { url, name: DEFAULT_NAME, virtual_cluster: None };
+        let mut parsed = Address { url, name: DEFAULT_NAME, virtual_cluster: None, replicas: 0 };
         for parameter in parameters.split('&').filter(|parameter| !parameter.is_empty()) {
             match parameter.split_once('=') {
                 Some(("cluster", name)) if !name.is_empty() => parsed.name = name,
                 Some(("virtual", name)) if !name.is_empty() => parsed.virtual_cluster = Some(name),
+                Some(("replicas", number)) => match number.parse() {
+                    Ok(replicas) => parsed.replicas = replicas,
+                    Err(_) => return refused("`replicas` is a number"),
+                },
                 _ => return refused("it has an unknown parameter"),
             }
         }
@@ -121,9 +127,10 @@ impl Address<'_> {
     /// Opens the control store. One that does not answer at once is an error; one that goes away later is
     /// waited for.
     fn open(&self) -> Result<Arc<dyn ControlStore>> {
-        let probe = RedisOptions { deadline: CONNECT_DEADLINE, ..RedisOptions::default() };
+        let options = RedisOptions { replicas: self.replicas, ..RedisOptions::default() };
+        let probe = RedisOptions { deadline: CONNECT_DEADLINE, ..options };
         let opened = RedisStore::open(self.url, self.name, probe)
-            .and_then(|_| RedisStore::open(self.url, self.name, RedisOptions::default()));
+            .and_then(|_| RedisStore::open(self.url, self.name, options));
         match opened {
             Ok(store) => Ok(Arc::new(store)),
             Err(whimbrel_control::Error::Invalid(text)) => plan_err!("{text}"),
@@ -147,7 +154,14 @@ mod tests {
         assert_eq!(parts("redis://h:1").unwrap(), ("redis://h:1", DEFAULT_NAME, None));
         assert_eq!(parts("redis://h/2?cluster=a").unwrap(), ("redis://h/2", "a", None));
         assert_eq!(parts("redis://h?virtual=v&cluster=a").unwrap(), ("redis://h", "a", Some("v")));
-        for wrong in ["http://h", "redis://h?cluster=", "redis://h?claster=a", "redis://h?cluster"] {
+        assert_eq!(Address::parse("redis://h,i?replicas=1").map(|parsed| parsed.replicas).unwrap(), 1);
+        for wrong in [
+            "http://h",
+            "redis://h?cluster=",
+            "redis://h?claster=a",
+            "redis://h?cluster",
+            "redis://h?replicas=x",
+        ] {
             assert!(parts(wrong).is_err(), "{wrong}");
         }
     }

@@ -77,7 +77,7 @@ pub struct Failure {
 impl Failure {
     /// The failure that an error is.
     pub fn of(error: &DataFusionError) -> Failure {
-        Failure { kind: ErrorKind::of(error), message: message(error) }
+        Failure { kind: ErrorKind::of(error), message: shortened(message(error)) }
     }
 
     /// The error that it was.
@@ -91,6 +91,19 @@ impl Failure {
             ErrorKind::Internal => DataFusionError::Internal(message),
         }
     }
+}
+
+/// So many bytes of a message travel: values within it can be as long as a row.
+const MAX_MESSAGE: usize = 64 << 10;
+
+/// A message, without its middle if it is too long.
+fn shortened(message: String) -> String {
+    if message.len() <= MAX_MESSAGE {
+        return message;
+    }
+    let head = message.floor_char_boundary(MAX_MESSAGE / 2);
+    let tail = message.ceil_char_boundary(message.len() - MAX_MESSAGE / 2);
+    format!("{} … {}", &message[..head], &message[tail..])
 }
 
 /// The message of an error, without the names of its kinds.

@@ -13,7 +13,7 @@ use arrow::array::{Array, RecordBatch};
 use datafusion::common::{Result, exec_err};
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashMap};
 
 /// Stands for no entry: the end of a list.
 const NONE: u32 = u32::MAX;
@@ -60,6 +60,9 @@ pub(crate) struct Synopsis {
     lists: Vec<(u32, u32)>,
     /// The first end is on top, with the number and the id of its entry.
     ends: BinaryHeap<Reverse<(Time, u64, EntryId)>>,
+    /// The entries of each group and start whose ends are not known, in the order in which they came. Made when
+    /// the first end edge comes.
+    open: Option<HashMap<(u32, Time), Vec<EntryId>>>,
     /// None: the place is free.
     kept: Vec<Option<Kept>>,
     free_kept: Vec<u32>,
@@ -116,8 +119,10 @@ impl Synopsis {
         if let Some(kept) = &mut self.kept[row.0 as usize] {
             kept.entries += 1;
         }
-        if end < INFINITY {
-            self.ends.push(Reverse((end, number, id)));
+        match &mut self.open {
+            _ if end < INFINITY => self.ends.push(Reverse((end, number, id))),
+            Some(open) => open.entry((group, start)).or_default().push(id),
+            None => {}
         }
         self.living += 1;
         id
@@ -125,6 +130,7 @@ impl Synopsis {
 
     /// Takes a row out. Its batch stays until [`tidy`](Synopsis::tidy).
     pub fn remove(&mut self, id: EntryId) {
+        self.forget_open(id);
         let Entry { group, next, previous, row, .. } = self.entries[id as usize];
         match previous {
             NONE => self.lists[group as usize].0 = next,
@@ -146,8 +152,22 @@ impl Synopsis {
         &self.entries[id as usize]
     }
 
+    /// Takes an entry whose end is not known out of the open ones.
+    fn forget_open(&mut self, id: EntryId) {
+        let Entry { group, start, end: INFINITY, .. } = self.entries[id as usize] else { return };
+        let Some(open) = &mut self.open else { return };
+        let Some(entries) = open.get_mut(&(group, start)) else { return };
+        if let Some(place) = entries.iter().position(|entry| *entry == id) {
+            entries.remove(place);
+        }
+        if entries.is_empty() {
+            open.remove(&(group, start));
+        }
+    }
+
     /// Says when a row whose end was not known ends.
     pub fn close(&mut self, id: EntryId, end: Time) {
+        self.forget_open(id);
         let entry = &mut self.entries[id as usize];
         entry.end = end;
         self.ends.push(Reverse((end, entry.number, id)));
@@ -179,8 +199,11 @@ impl Synopsis {
     }
 
     /// The start edge of `group` that began at `start` with the same payload as this row.
-    /// All rows of the group may be looked at; of several that are equal the first that came is found.
-    pub fn open_edge(&self, group: u32, start: Time, rows: &RecordBatch, row: usize) -> Option<EntryId> {
+    /// All that began then may be looked at; of several that are equal the first that came is found.
+    pub fn open_edge(&mut self, group: u32, start: Time, rows: &RecordBatch, row: usize) -> Option<EntryId> {
+        if self.open.is_none() {
+            self.open = Some(self.all_open());
+        }
         let same = |entry: &Entry| {
             let Some(kept) = &self.kept[entry.row.0 as usize] else { return false };
             kept.rows
@@ -189,7 +212,17 @@ impl Synopsis {
                 .zip(rows.columns())
                 .all(|(a, b)| a.slice(entry.row.1 as usize, 1).as_ref() == b.slice(row, 1).as_ref())
         };
-        self.of(group).find(|(_, e)| e.start == start && e.end == INFINITY && same(e)).map(|(id, _)| id)
+        let open = self.open.as_ref()?.get(&(group, start))?;
+        open.iter().find(|id| same(&self.entries[**id as usize])).copied()
+    }
+
+    /// The entries whose ends are not known, by group and start.
+    fn all_open(&self) -> HashMap<(u32, Time), Vec<EntryId>> {
+        let mut open: HashMap<_, Vec<EntryId>> = HashMap::new();
+        for (id, entry) in self.all().filter(|(_, entry)| entry.end == INFINITY) {
+            open.entry((entry.group, entry.start)).or_default().push(id);
+        }
+        open
     }
 
     /// The rows that started at `time`, in order.

@@ -1,6 +1,7 @@
 //! A query: its work is invoked, and what comes of it is acted on.
 
 use super::keys::{output_key, spec_key};
+use super::late::Late;
 use super::result::deliver;
 use super::schedule::{Schedule, ScheduleSettings};
 use super::stage_cache::StageCache;
@@ -122,6 +123,7 @@ pub fn start(
         if let Ok(result) = is_delivered.await {
             ran = ran.and(result);
         }
+        let _late = Late::begin();
         let cleaned = job.clean_up().await;
         let finished = job.finish(&spec, before);
         let _ = end.send((ran.and(cleaned), finished));
@@ -217,6 +219,8 @@ impl Job {
         for (unit, output) in outputs.into_iter().enumerate() {
             if let Some(output) = output {
                 job.note(unit, began, AttemptKind::Kept, AttemptOutcome::Ended);
+                let bytes = job.bytes_of_readers(unit, &output);
+                job.schedule.add_kept(&bytes);
                 job.finished.kept += 1;
                 job.take_output(unit, output);
             }

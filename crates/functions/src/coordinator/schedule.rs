@@ -58,6 +58,10 @@ const PLACE_EARNED: f64 = 0.2;
 /// At most so many units are invoked together: when one is lost, all of them are.
 const GROUP: usize = 64;
 
+/// From how many sources the units of one invocation read at most: each takes some bytes of its message, which
+/// services limit.
+const GROUP_SOURCES: usize = 16_384;
+
 /// The state of a query's work.
 pub struct Schedule {
     units: Arc<Units>,
@@ -124,6 +128,11 @@ impl Schedule {
         }
     }
 
+    /// Readers read so many bytes each from outputs that were kept.
+    pub fn add_kept(&mut self, bytes: &[(usize, u64)]) {
+        bytes.iter().for_each(|(reader, bytes)| self.states[*reader].known_bytes += bytes);
+    }
+
     /// The units of the next invocation, if there is one and room for it.
     pub fn next(&mut self, now: Instant) -> Option<Vec<usize>> {
         if self.invocations as f64 >= self.places.floor() {
@@ -148,11 +157,14 @@ impl Schedule {
         }
         let is_combine = self.units.combine(first).is_some();
         let mut bytes = self.states[first].known_bytes;
+        let mut sources = self.units.sources(first).len();
         for (_, unit) in self.ready.range((stage, first)..(stage + 1, 0)).copied().collect::<Vec<_>>() {
             let state = &self.states[unit];
             bytes += state.known_bytes;
+            sources += self.units.sources(unit).len();
             let is_alike = self.units.combine(unit).is_some() == is_combine && state.failures == 0;
-            if bytes > self.settings.group_bytes || group.len() == GROUP || !is_alike {
+            let is_small = bytes <= self.settings.group_bytes && sources <= GROUP_SOURCES;
+            if !is_small || group.len() == GROUP || !is_alike {
                 break;
             }
             self.ready.remove(&(stage, unit));

@@ -13,6 +13,9 @@ const LINES: usize = 20;
 /// How often a process is asked whether it has ended, once it has closed its log.
 const POLL: Duration = Duration::from_millis(2);
 
+/// How often it is asked how much memory a process uses.
+const MEMORY_POLL: Duration = Duration::from_millis(50);
+
 /// A process that is ended when this is dropped.
 pub struct Process {
     child: Arc<Mutex<Child>>,
@@ -52,16 +55,17 @@ impl Process {
     /// # Errors
     /// A sentence if it cannot be started.
     pub fn start(command: &[String], memory: u32, variables: &[(&str, String)]) -> Result<Process, String> {
-        // The shell sets the limit and becomes the command.
-        let limited = format!("ulimit -d {}; exec \"$0\" \"$@\"", u64::from(memory) * 1024);
-        let mut shell = Command::new("/bin/sh");
-        shell.arg("-c").arg(limited).args(command).envs(variables.iter().map(|(name, value)| (name, value)));
-        shell.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-        let mut child = shell.spawn().map_err(|error| format!("`{}`: {error}", command.join(" ")))?;
+        let [program, arguments @ ..] = command else { return Err("no command".to_string()) };
+        let mut command = Command::new(program);
+        command.args(arguments).envs(variables.iter().map(|(name, value)| (name, value)));
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().map_err(|error| format!("`{program}`: {error}"))?;
         let (id, log) = (child.id(), child.stderr.take());
         let child = Arc::new(Mutex::new(child));
         let (end, ended) = watch::channel(None);
         let waited = Arc::clone(&child);
+        let limited = MemoryLimit::watch(Arc::clone(&child), id, memory)
+            .map_err(|error| format!("no thread for a function: {error}"))?;
         let watch = move || {
             let mut lines = Vec::new();
             // The log ends with the process.
@@ -72,7 +76,8 @@ impl Process {
                 }
             }
             let status = wait(&waited);
-            let _ = end.send(Some(format!("{status}\n{}", lines.join("\n")).trim_end().to_string()));
+            let why = limited.exceeded().unwrap_or(status);
+            let _ = end.send(Some(format!("{why}\n{}", lines.join("\n")).trim_end().to_string()));
         };
         let started = std::thread::Builder::new().name("function".into()).spawn(watch);
         let process = Process { child, liveness: Liveness { id, ended } };
@@ -81,6 +86,46 @@ impl Process {
             Err(error) => Err(format!("no thread for a function: {error}")),
         }
     }
+}
+
+/// Ends a process that takes more memory than it has. What counts is what it uses (its resident set), as on
+/// Lambda; what it has reserved is several times as much. On systems without `/proc` there is no limit.
+#[derive(Clone, Default)]
+struct MemoryLimit(Arc<Mutex<Option<String>>>);
+
+impl MemoryLimit {
+    /// Watches a process until it has ended.
+    fn watch(child: Arc<Mutex<Child>>, id: u32, megabytes: u32) -> std::io::Result<MemoryLimit> {
+        let limit = MemoryLimit::default();
+        let exceeded = Arc::clone(&limit.0);
+        let watch = move || {
+            while let Some(used) = resident_megabytes(id) {
+                if used > megabytes {
+                    let why = format!("it took {used} MB of memory, and has {megabytes} MB");
+                    *exceeded.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
+                    // It may have ended by itself.
+                    let _ = child.lock().unwrap_or_else(PoisonError::into_inner).kill();
+                    return;
+                }
+                sleep(MEMORY_POLL);
+            }
+        };
+        std::thread::Builder::new().name("function-memory".into()).spawn(watch)?;
+        Ok(limit)
+    }
+
+    /// Why the process was ended, if it was.
+    fn exceeded(&self) -> Option<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// How much memory a process uses; none if it has ended.
+fn resident_megabytes(id: u32) -> Option<u32> {
+    let status = std::fs::read_to_string(format!("/proc/{id}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    u32::try_from(kilobytes / 1024).ok()
 }
 
 /// Waits for the end of a process, which may be ended meanwhile; how it was.

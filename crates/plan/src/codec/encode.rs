@@ -33,6 +33,8 @@ pub(super) struct Encoder {
     document: Document,
     /// The step of a plan that was written.
     step_of: HashMap<*const LogicalPlan, StepId>,
+    /// The steps, by what they say.
+    steps: HashMap<Vec<u8>, StepId>,
     /// The source that was written from here.
     source_of: HashMap<*const (), u32>,
     /// Builds each step again, from the inputs and sources that the plan has.
@@ -49,6 +51,7 @@ impl Encoder {
             names: Names::default(),
             document: Document { tables: vec![], sources: vec![], steps: vec![] },
             step_of: HashMap::new(),
+            steps: HashMap::new(),
             source_of: HashMap::new(),
         }
     }
@@ -62,17 +65,29 @@ impl Encoder {
         Ok(Document { tables: self.names.write(), ..self.document })
     }
 
-    /// Writes a plan after its inputs, unless it is written.
+    /// Writes a plan after its inputs, unless it is written. Equal steps are written once: whether two parts of
+    /// a plan are one in memory does not change its bytes.
     fn plan(&mut self, plan: &LogicalPlan) -> Result<StepId> {
         if let Some(step) = self.step_of.get(&std::ptr::from_ref(plan)) {
             return Ok(*step);
         }
         let node = with_room(|| self.node(plan))?;
         let step = self.checked(node, plan)?;
+        let bytes = postcard::to_stdvec(&step).map_err(|e| plan_datafusion_err!("{e}"))?;
+        let id = match self.steps.get(&bytes) {
+            Some(id) => *id,
+            None => self.push(step, bytes, plan)?,
+        };
+        self.step_of.insert(std::ptr::from_ref(plan), id);
+        Ok(id)
+    }
+
+    /// Adds a step that is not in the document yet.
+    fn push(&mut self, step: Step, bytes: Vec<u8>, plan: &LogicalPlan) -> Result<StepId> {
         let id = u32::try_from(self.document.steps.len()).map_err(|e| plan_datafusion_err!("{e}"))?;
         self.document.steps.push(step);
         self.check.push(Arc::new(plan.clone()))?;
-        self.step_of.insert(std::ptr::from_ref(plan), id);
+        self.steps.insert(bytes, id);
         Ok(id)
     }
 

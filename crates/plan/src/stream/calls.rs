@@ -63,14 +63,16 @@ impl Stream {
         if calls.is_empty() && groups == Groups::Key {
             return plan_err!("aggregate: name at least one, such as n=count()");
         }
-        for call in calls.iter().filter_map(|(_, call)| match call {
-            Call::Relational(call) => Some(call),
+        let relational = calls.iter().find_map(|(_, call)| match call {
+            Call::Relational(call) => Some(call.func.name()),
             Call::Agg(_) => None,
-        }) {
-            self.untimed(
-                call.func.name(),
-                "its aggregates are count, sum, avg, min, max, first, last, count_distinct",
-            )?;
+        });
+        if let (Some(name), Some(_)) = (relational, &self.properties.time) {
+            return plan_err!(
+                "aggregate: `agg.{name}` is for relations, and this is a stream; streams have aggregates of \
+                 their own: count, sum, avg, min, max, first, last, count_distinct, median, percentile, var, \
+                 std, product, top_k and others"
+            );
         }
         let group = match groups {
             Groups::Key => self.key_exprs(),

@@ -150,16 +150,26 @@ impl Ingress {
     }
 
     fn raise<T>(&self, sync: Time, row: usize) -> Result<T> {
-        let held = match self.options.reorder_latency {
+        let instant = |time| Instant { time, unit: self.unit };
+        let number = self.rows_read + row as u64;
+        let latency = self.options.reorder_latency;
+        if self.frontier > self.high.saturating_sub(latency) {
+            return exec_err!(
+                "row {number} is out of order: its time is {}, and a punctuation has said that none before {} follows; \
+                 punctuate later, or choose disorder \"drop\" or \"adjust\"",
+                instant(sync),
+                instant(self.frontier)
+            );
+        }
+        let held = match latency {
             0 => String::new(),
             ticks => format!(" less the reorder latency of {ticks} ticks"),
         };
         exec_err!(
-            "row {} is out of order: its time is {}, after the time {}{held} has been reached; sort the input, raise \
+            "row {number} is out of order: its time is {}, after the time {}{held} has been reached; sort the input, raise \
              reorder_latency, or choose disorder \"drop\" or \"adjust\"",
-            self.rows_read + row as u64,
-            Instant { time: sync, unit: self.unit },
-            Instant { time: self.high, unit: self.unit }
+            instant(sync),
+            instant(self.high)
         )
     }
 }

@@ -103,16 +103,17 @@ fn chop(rows: LogicalPlan, beats: &Grid) -> Result<Stream> {
     Stream::from_plan(extension(ChangeLifetimes::try_new(rows, LifetimeChange::Chop(beats.clone()))?))
 }
 
-/// A row lives in pieces, from the end of its first window to that of its last and largest one.
+/// A row lives in pieces, from the end of its first window on. The last and largest one lives until the next
+/// step, as all do.
 fn cumulate(stream: &Stream, step: &Grid, size: &Grid, label: String, clock: &DataType) -> Result<Stream> {
     let row_time = || column("start");
-    let to_the_last = size.boundary(row_time(), lit(1_i64)) - step.boundary(row_time(), lit(0_i64));
+    let last_end = size.boundary(row_time(), lit(1_i64));
+    let duration = step.boundary(last_end, lit(1_i64)) - step.boundary(row_time(), lit(1_i64));
     let first = match step {
         Grid::Ticks { hop, offset } => StartRule::Snap { hop: *hop, offset: *offset, closed: Closed::Left },
         Grid::Calendar(calendar) => StartRule::By(calendar.boundary(row_time(), lit(1_i64))),
     };
-    let rows =
-        AlterLifetime::try_new(stream.plan().clone(), first, DurationRule::ByStart(to_the_last), label)?;
+    let rows = AlterLifetime::try_new(stream.plan().clone(), first, DurationRule::ByStart(duration), label)?;
     let windows = chop(extension(rows), step)?.with_start(END)?;
     // The last tick of a window is in it.
     let start = size.boundary(cast(column(END), DataType::Int64) - lit(1_i64), lit(0_i64));

@@ -33,6 +33,7 @@ use crate::groups::Groups;
 use crate::operator::{Operator, decode, encode};
 use crate::operators::open_edges::no_start_edge;
 use crate::operators::runs::runs;
+use crate::rules::BATCH_ROWS;
 use crate::synopsis::{EntryId, RowRef, SavedSynopsis, Synopsis};
 use crate::time::{BEGINNING, INFINITY, Kind, Time, end_after, last_on_grid, next_on_grid};
 use arrow::datatypes::{DataType, SchemaRef};
@@ -63,7 +64,7 @@ pub struct FillGaps {
     /// The groups in a gap of which a row starts now, if a fill is linear.
     closing: BTreeSet<u32>,
     now: Time,
-    /// Cells that have been filled in this push.
+    /// Cells that have been filled and are not in the buffer yet.
     cells: Vec<FilledCell>,
     buffer: ReorderBuffer,
 }
@@ -198,7 +199,7 @@ impl FillGaps {
             let cell_end = self.next_cell_end();
             self.now = end.min(cell_end).min(time);
             if self.now == cell_end && cell_end < INFINITY {
-                self.close_cell();
+                self.close_cell()?;
             }
             while let Some(id) = self.rows.ending_at(self.now) {
                 self.end(id)?;
@@ -221,7 +222,7 @@ impl FillGaps {
 
     /// A cell ends now: it is filled for the keys that are in a gap over all of it, of which those that have
     /// been in it too long are forgotten.
-    fn close_cell(&mut self) {
+    fn close_cell(&mut self) -> Result<()> {
         let linear = self.filling.is_linear();
         let cell = self.now.saturating_sub(self.period);
         if !linear {
@@ -229,35 +230,50 @@ impl FillGaps {
                 let previous = self.keys[group as usize].previous;
                 self.cells.extend(previous.map(|id| FilledCell::new(cell, self.rows.get(id).row)));
             }
+            self.collect_cells(BATCH_ROWS)?;
         }
-        let Some(ticks) = self.max_gap else { return };
+        let Some(ticks) = self.max_gap else { return Ok(()) };
         while let Some(&(since, group)) = self.gaps.first()
             && end_after(since, ticks) <= self.now
         {
             if linear {
-                self.fill(group, None);
+                self.fill(group, None)?;
             }
             self.gaps.remove(&(since, group));
             self.drop_previous(group);
             self.groups.remove(group);
         }
+        Ok(())
     }
 
     /// Fills the cells of a group's gap that are over by now, on a line to the row that ends the gap.
-    fn fill(&mut self, group: u32, next: Option<EntryId>) {
-        let Some(previous) = self.keys[group as usize].previous else { return };
-        let (previous, next) = (self.rows.get(previous), next.map(|id| self.rows.get(id)));
+    fn fill(&mut self, group: u32, next: Option<EntryId>) -> Result<()> {
+        let Some(previous) = self.keys[group as usize].previous else { return Ok(()) };
+        let (previous, next) = (self.rows.get(previous).clone(), next.map(|id| self.rows.get(id).clone()));
         let mut cell = next_on_grid(previous.note, self.period, self.offset, true);
         while let Some(end) = cell.checked_add(self.period)
             && end <= self.now
         {
             let filled = FilledCell::new(cell, previous.row);
-            self.cells.push(match next {
+            self.cells.push(match &next {
                 Some(next) => filled.on_line(previous.start, next.start, next.row),
                 None => filled,
             });
+            self.collect_cells(BATCH_ROWS)?;
             cell = end;
         }
+        Ok(())
+    }
+
+    /// Makes rows of the cells, once there are so many.
+    fn collect_cells(&mut self, least: usize) -> Result<()> {
+        if self.cells.len() >= least
+            && let Some(cells) =
+                self.filling.rows(std::mem::take(&mut self.cells), self.period, &self.rows)?
+        {
+            self.buffer.push_cells(cells);
+        }
+        Ok(())
     }
 
     /// Time passes `now`: gaps that end now are filled.
@@ -272,7 +288,7 @@ impl FillGaps {
                     _ => Some(id),
                 };
             }
-            self.fill(group, next);
+            self.fill(group, next)?;
             if let Some(previous) = self.keys[group as usize].previous {
                 self.gaps.remove(&(self.rows.get(previous).note, group));
             }
@@ -291,7 +307,7 @@ impl FillGaps {
             Some(_) => self.advance(INFINITY)?,
             None if self.filling.is_linear() => {
                 let gaps: Vec<u32> = self.gaps.iter().map(|(_, group)| *group).collect();
-                gaps.into_iter().for_each(|group| self.fill(group, None));
+                gaps.into_iter().try_for_each(|group| self.fill(group, None))?;
             }
             None => {}
         }
@@ -311,9 +327,7 @@ impl FillGaps {
     }
 
     fn flush(&mut self, out: &mut Vec<Message>) -> Result<()> {
-        if let Some(cells) = self.filling.rows(std::mem::take(&mut self.cells), self.period, &self.rows)? {
-            self.buffer.push_cells(cells);
-        }
+        self.collect_cells(0)?;
         self.buffer.release(self.frontier(), out)?;
         self.rows.tidy()
     }

@@ -6,19 +6,19 @@
 
 use crate::batch::{Batch, Message, Other};
 use crate::checkpoint::SavedBatch;
-use crate::operators::runs::runs;
 use crate::places;
+use crate::rules::BATCH_ROWS;
 use crate::time::Time;
 use arrow::array::RecordBatch;
 use datafusion::common::Result;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct ReorderBuffer {
     input: VecDeque<Batch>,
-    /// Rows of cells, by the begin of the cell.
-    cells: BTreeMap<Time, Vec<Batch>>,
+    /// Rows of cells, each batch in order of time.
+    cells: Vec<Batch>,
 }
 
 /// The rows of a checkpoint: of the input, and of cells.
@@ -34,32 +34,25 @@ impl ReorderBuffer {
 
     /// Takes rows of cells, in order of time.
     pub fn push_cells(&mut self, batch: Batch) {
-        for run in runs(&batch.sync) {
-            let at = batch.sync[run.start];
-            self.cells.entry(at).or_default().push(batch.slice(run.start, run.len()));
-        }
+        self.cells.push(batch);
     }
 
     /// Hands out the rows up to the frontier, before which none is pushed any more.
     pub fn release(&mut self, frontier: Time, out: &mut Vec<Message>) -> Result<()> {
         let mut batches = Vec::new();
         while let Some(batch) = self.input.pop_front() {
-            let rows = batch.sync.partition_point(|&sync| sync <= frontier);
-            if rows > 0 {
-                batches.push(batch.slice(0, rows));
-            }
-            if rows < batch.len() {
-                self.input.push_front(batch.slice(rows, batch.len() - rows));
+            let rest = split(batch, frontier, &mut batches);
+            if let Some(rest) = rest {
+                self.input.push_front(rest);
                 break;
             }
         }
         let of_input = batches.len();
-        while let Some(cell) = self.cells.first_entry().filter(|cell| *cell.key() <= frontier) {
-            batches.extend(cell.remove());
-        }
+        let cells = std::mem::take(&mut self.cells).into_iter();
+        self.cells = cells.filter_map(|cells| split(cells, frontier, &mut batches)).collect();
         match batches.len() == of_input {
             true => out.extend(batches.into_iter().map(Message::Batch)),
-            false => out.push(Message::Batch(in_order(&batches)?)),
+            false => in_order(&batches, out)?,
         }
         Ok(())
     }
@@ -67,7 +60,7 @@ impl ReorderBuffer {
     /// What waits, for a checkpoint.
     pub fn save(&self) -> Result<SavedBuffer> {
         let input = self.input.iter().map(SavedBatch::of).collect::<Result<_>>()?;
-        let cells = self.cells.values().flatten().map(SavedBatch::of).collect::<Result<_>>()?;
+        let cells = self.cells.iter().map(SavedBatch::of).collect::<Result<_>>()?;
         Ok((input, cells))
     }
 
@@ -84,16 +77,31 @@ impl ReorderBuffer {
     }
 }
 
-/// The rows of several batches, each of which is in order, as one.
-fn in_order(batches: &[Batch]) -> Result<Batch> {
+/// Adds the rows of a batch up to the frontier to others; the rest.
+fn split(batch: Batch, frontier: Time, batches: &mut Vec<Batch>) -> Option<Batch> {
+    let rows = batch.sync.partition_point(|&sync| sync <= frontier);
+    if rows > 0 {
+        batches.push(batch.slice(0, rows));
+    }
+    (rows < batch.len()).then(|| batch.slice(rows, batch.len() - rows))
+}
+
+/// Hands out the rows of several batches, each of which is in order, in one order.
+fn in_order(batches: &[Batch], out: &mut Vec<Message>) -> Result<()> {
     let rows_of = |(place, batch): (usize, &Batch)| {
-        (0..batch.len()).map(|row| (batch.sync[row], batch.other_at(row), (place, row))).collect::<Vec<_>>()
+        let rows = batch.sync.iter().enumerate();
+        rows.map(|(row, sync)| (*sync, place as u32, row as u32)).collect::<Vec<_>>()
     };
-    let mut rows: Vec<_> = batches.iter().enumerate().flat_map(rows_of).collect();
+    let mut rows: Vec<(Time, u32, u32)> = batches.iter().enumerate().flat_map(rows_of).collect();
     rows.sort_by_key(|(sync, ..)| *sync);
-    let places: Vec<(usize, usize)> = rows.iter().map(|(.., place)| *place).collect();
     let columns: Vec<&RecordBatch> = batches.iter().map(|batch| &batch.rows).collect();
-    let sync: Vec<Time> = rows.iter().map(|(sync, ..)| *sync).collect();
-    let other: Vec<Time> = rows.iter().map(|(_, other, _)| *other).collect();
-    Ok(Batch::new(sync.into(), Other::Column(other.into()), places::interleave(&columns, &places)?))
+    for rows in rows.chunks(BATCH_ROWS) {
+        let places: Vec<(usize, usize)> =
+            rows.iter().map(|(_, batch, row)| (*batch as usize, *row as usize)).collect();
+        let sync: Vec<Time> = rows.iter().map(|(sync, ..)| *sync).collect();
+        let other: Vec<Time> = places.iter().map(|(batch, row)| batches[*batch].other_at(*row)).collect();
+        let rows = places::interleave(&columns, &places)?;
+        out.push(Message::Batch(Batch::new(sync.into(), Other::Column(other.into()), rows)));
+    }
+    Ok(())
 }
