@@ -47,7 +47,16 @@ class ChaosCluster(wb.cluster.LocalCluster):
             self.servers.append(RedisServer(self.folder / f"redis-{number}"))
         for replica in self.servers[1:]:
             replica.follow(self.redis)
-        return "redis://" + ",".join(f"127.0.0.1:{server.port}" for server in self.servers)
+        servers = ",".join(f"127.0.0.1:{server.port}" for server in self.servers)
+        return f"redis://{servers}?replicas={min(self._replicas, 1)}"
+
+    def fail_over(self) -> None:
+        """Kill the Redis for good; the replica that has most takes over, and the others follow it."""
+        self.redis.kill()
+        master, *replicas = sorted(self.servers[1:], key=RedisServer.offset, reverse=True)
+        master.promote()
+        for replica in replicas:
+            replica.follow(master)
 
     def stop(self) -> None:
         """End all processes, those that were stopped as well."""

@@ -77,6 +77,11 @@ class RedisServer:
             "a replica that follows", lambda: "master_link_status:up" in ask(self.port, "INFO", "replication")
         )
 
+    def offset(self) -> int:
+        """Say how much of what its master was told it has."""
+        answer = ask(self.port, "INFO", "replication")
+        return int(answer.split("slave_repl_offset:")[1].splitlines()[0])
+
     def promote(self) -> None:
         """Become a master."""
         ask(self.port, "REPLICAOF", "NO", "ONE")
