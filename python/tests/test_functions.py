@@ -517,3 +517,25 @@ def test_requests_on_the_wire_are_those_of_the_bill(rows: str) -> None:
         own = [request for request in proxy.requests if "/counted/" in request.path]
         sent = (sum(r.method == "GET" for r in own), sum(r.method == "PUT" for r in own))
         assert sent == (bill.gets, bill.puts) == bill.formula
+
+
+def test_forked_processes_say_that_they_are(tmp_path: Path) -> None:
+    program = f"""
+import os, whimbrel as wb
+with wb.functions.start(1, small=0, bucket={str(tmp_path / "bucket")!r}) as functions:
+    functions.upload({str(FLIGHTS)!r})
+    if (child := os.fork()) == 0:
+        for work in (lambda: wb.sql("select 1 as a", on=functions).to_rows(), lambda: functions.sweep()):
+            try:
+                work()
+            except wb.InvalidError as error:
+                print(error, flush=True)
+        functions.stop()
+        os._exit(0)
+    os.waitpid(child, 0)
+    print(wb.sql("select 1 as a", on=functions).to_rows())
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    *children, last = ended.stdout.splitlines()
+    assert len(children) == 2 and all("is a fork; connect again" in line for line in children), ended
+    assert last == "[Row(a=1)]", ended

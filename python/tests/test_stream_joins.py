@@ -124,6 +124,12 @@ def test_timestamps_and_intervals() -> None:
     )
     paid = wb.sql(sql.format(""), orders=orders, payments=payments).to_rows()
     assert [(row.id, row.start) for row in paid] == [(1, at(9))]
+    apart = (
+        "select o.id from orders o join payments p on o.id = p.id "
+        "and p.time - o.time <= interval '10 minutes' and o.time - p.time <= interval '0 minutes'"
+    )
+    paid = wb.sql(apart, orders=orders, payments=payments).to_rows()
+    assert [(row.id, row.start) for row in paid] == [(1, at(9))]
     unpaid = wb.sql(
         "select id from orders o where not exists (select 1 from payments p where p.id = o.id and "
         "p.time - o.time between interval '0 minutes' and interval '10 minutes')",

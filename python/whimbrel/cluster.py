@@ -16,6 +16,7 @@ Examples
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import socket
 import subprocess
@@ -362,6 +363,7 @@ class LocalCluster(Cluster):
 
     def __init__(self, workers: int, threads: int | None) -> None:
         self._threads = threads
+        self._process = os.getpid()
         self._folder = tempfile.TemporaryDirectory(prefix="whimbrel-cluster-")
         self._processes: list[subprocess.Popen[bytes]] = []
         try:
@@ -414,7 +416,9 @@ class LocalCluster(Cluster):
         return any(process.pid == pid for process in self._processes)
 
     def stop(self) -> None:
-        """End all processes of the cluster."""
+        """End all processes of the cluster. In a forked process they stay: the parent has them."""
+        if os.getpid() != self._process:
+            return
         for process in reversed(self._processes):
             process.kill()
         for process in self._processes:

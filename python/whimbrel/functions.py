@@ -306,6 +306,7 @@ class LocalFunctions(Functions):
         listen: str,
         settings: Mapping[str, Any],
     ) -> None:
+        self._process = os.getpid()
         self._folder = None if bucket else tempfile.mkdtemp(prefix="whimbrel-functions-")
         # Before the functions start: they have the environment of this process.
         s3 = _s3_server(settings.get("s3"))
@@ -333,7 +334,9 @@ class LocalFunctions(Functions):
         return self._service.processes()
 
     def stop(self) -> None:
-        """End all functions, and remove their objects."""
+        """End all functions, and remove their objects. In a forked process they stay: the parent has them."""
+        if os.getpid() != self._process:
+            return
         if hasattr(self, "_service"):
             self._service.stop()
         if self._folder is not None:

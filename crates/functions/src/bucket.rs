@@ -6,6 +6,7 @@
 use crate::bill::Usage;
 use crate::hedged_store::{HedgedStore, Stragglers};
 use crate::meter::Meter;
+use crate::unfinished::remove_unfinished;
 use bytes::Bytes;
 use datafusion::common::{Result, plan_datafusion_err, plan_err};
 use futures::{StreamExt, TryStreamExt};
@@ -151,19 +152,24 @@ impl Bucket {
     pub async fn upload(&self, key: &str, file: File) -> object_store::Result<()> {
         let upload = self.store.put_multipart_opts(&Path::from(key), Default::default()).await?;
         let mut writer = WriteMultipart::new_with_chunk_size(upload, UPLOAD_PART);
-        let file = Arc::new(file);
-        loop {
-            writer.wait_for_capacity(PARALLEL_UPLOADS).await?;
-            match read_part(Arc::clone(&file)).await {
-                Ok(part) if part.is_empty() => break,
-                Ok(part) => writer.put(part.into()),
-                Err(error) => {
-                    writer.abort().await?;
-                    return Err(Error::Generic { store: "file", source: Box::new(error) });
-                }
+        match write_parts(&mut writer, Arc::new(file)).await {
+            Ok(()) => writer.finish().await.map(|_| ()),
+            Err(error) => {
+                // The first error says more.
+                let _ = writer.abort().await;
+                Err(error)
             }
         }
-        writer.finish().await.map(|_| ())
+    }
+
+    /// Removes what writers that were killed have left below a prefix, if the bucket is a folder.
+    pub fn remove_unfinished(&self, prefix: &str, age: Duration) -> (usize, u64) {
+        let url = &self.address.url;
+        let folder = url.strip_prefix("file://").unwrap_or(url);
+        match url.starts_with("s3://") {
+            true => (0, 0),
+            false => remove_unfinished(&std::path::Path::new(folder).join(prefix), age),
+        }
     }
 
     /// Removes objects. Those that are not there are none.
@@ -210,6 +216,18 @@ pub enum Written {
     Created(Option<String>),
     /// There was one already: of another attempt, or this one if an answer was lost.
     Exists,
+}
+
+/// Writes a file in parts, all of which are written in the end.
+async fn write_parts(writer: &mut WriteMultipart, file: Arc<File>) -> object_store::Result<()> {
+    loop {
+        writer.wait_for_capacity(PARALLEL_UPLOADS).await?;
+        match read_part(Arc::clone(&file)).await {
+            Ok(part) if part.is_empty() => return writer.wait_for_capacity(0).await,
+            Ok(part) => writer.put(part.into()),
+            Err(error) => return Err(Error::Generic { store: "file", source: Box::new(error) }),
+        }
+    }
 }
 
 /// The next part of a file; an empty one at the end.

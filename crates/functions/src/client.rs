@@ -255,7 +255,8 @@ impl Functions {
             let keys: Vec<String> = found.into_iter().map(|(key, _)| key).collect();
             let count = keys.len();
             bucket.delete(keys).await?;
-            Ok((count, bytes))
+            let left = [QUERIES, STAGES, TABLES].map(|prefix| bucket.remove_unfinished(prefix, age));
+            Ok(left.iter().fold((count, bytes), |sum, files| (sum.0 + files.0, sum.1 + files.1)))
         })
     }
 }
@@ -321,6 +322,7 @@ impl RemoteRuntime for Functions {
             bucket: Arc::clone(&self.bucket),
             board: Arc::clone(&self.board),
         };
+        self.network.0.check_process()?;
         let ended = coordinator::start(start, self.network.0.handle(), sinks, progress)?;
         let query = RunningJob { ended, _network: Arc::clone(&self.network) };
         Ok(Box::new(Billed::new(query, account)))

@@ -23,6 +23,8 @@ use crate::shutdown::detach;
 pub struct NativeFunctionService {
     address: SocketAddr,
     service: Mutex<Option<FunctionService>>,
+    /// The process that started it.
+    process: u32,
 }
 
 #[pymethods]
@@ -50,7 +52,8 @@ impl NativeFunctionService {
             listen,
         };
         let service = detach(py, || FunctionService::start(options)).or_raise()?;
-        Ok(NativeFunctionService { address: service.address(), service: Mutex::new(Some(service)) })
+        let address = service.address();
+        Ok(NativeFunctionService { address, service: Mutex::new(Some(service)), process: std::process::id() })
     }
 
     /// Where it is invoked.
@@ -64,10 +67,25 @@ impl NativeFunctionService {
         service.as_ref().map(FunctionService::processes).unwrap_or_default()
     }
 
-    /// Ends it, and its functions.
+    /// Ends it, and its functions. In a forked process it does nothing: they are those of the parent.
     fn stop(&self, py: Python<'_>) {
+        detach(py, || self.end());
+    }
+}
+
+impl NativeFunctionService {
+    fn end(&self) {
         let service = self.service.lock().unwrap_or_else(PoisonError::into_inner).take();
-        detach(py, || drop(service));
+        match self.process == std::process::id() {
+            true => drop(service),
+            false => std::mem::forget(service),
+        }
+    }
+}
+
+impl Drop for NativeFunctionService {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 

@@ -60,11 +60,14 @@ pub(crate) fn parts() -> Arc<ScalarUDF> {
     Arc::clone(&FUNCTION)
 }
 
+/// The name of the function by which intervals are compared.
+pub(crate) const INTERVAL_LENGTH: &str = "interval_length";
+
 /// What a length is compared by: nanoseconds, of which the longest has more than fit into eight bytes.
 pub(crate) fn comparable() -> Arc<ScalarUDF> {
     static FUNCTION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
         Mapped::exact(
-            "interval_length",
+            INTERVAL_LENGTH,
             vec![LENGTH],
             |_| Ok(NANOSECONDS),
             |lengths| {

@@ -36,7 +36,7 @@ pub(crate) use clock::time_of_text;
 pub(crate) use floats::{narrow, narrow_or_null, round, trunc};
 pub(crate) use instants::{YEARS, format_of_chrono, part_of_length};
 pub(crate) use interval_text::{with_units, with_units_of};
-pub(crate) use lengths::{comparable, parts, times};
+pub(crate) use lengths::{INTERVAL_LENGTH, comparable, parts, times};
 pub(crate) use read::{cast_of_text, reads as reads_text};
 pub(crate) use registry::{aggregate_functions, is_aggregate, is_scalar, names, scalar_functions};
 pub(crate) use sequences::{Sequence, Sequences, of as of_sequences};

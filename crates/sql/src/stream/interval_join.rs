@@ -24,6 +24,7 @@
 //! );
 //! ```
 
+use crate::functions::INTERVAL_LENGTH;
 use crate::tree::{any_plan, transform_up};
 use datafusion::arrow::datatypes::{DataType, IntervalUnit, TimeUnit};
 use datafusion::common::tree_node::Transformed;
@@ -199,9 +200,18 @@ impl Times {
                     _ => None,
                 }
             }
+            // Intervals are compared by their lengths.
+            Expr::ScalarFunction(call) if call.name() == INTERVAL_LENGTH => match call.args.as_slice() {
+                [interval] => self.sum(join, interval),
+                _ => None,
+            },
             Expr::Literal(value, _) => {
                 let time = properties(&join.left).ok()?.time?;
-                Some((0, 0, literal_duration(value)?.ticks(&time, "join").ok()?.into()))
+                let length = match value {
+                    ScalarValue::Decimal128(Some(nanos), _, 0) => Duration::Nanos(*nanos),
+                    value => literal_duration(value)?,
+                };
+                Some((0, 0, length.ticks(&time, "join").ok()?.into()))
             }
             _ => None,
         }
