@@ -137,9 +137,19 @@ def test_goals_choose_among_the_numbers_of_shards(rows: str) -> None:
             functions.within(**wrong)  # type: ignore[arg-type]
 
 
+def test_a_service_lives_as_long_as_anybody_has_it() -> None:
+    functions = wb.functions.start(1, small=0).within(knee=True)
+    assert len(wb.sql("select 1 as a", on=functions).to_rows()) == 1
+
+
 def test_wrong_settings_are_refused() -> None:
     for wrong, why in [
         ({"hedge": "all"}, "hedge is"),
+        ({"hedge": []}, "hedge is"),
+        ({"prices": 3}, "prices are"),
+        ({"memory": -1}, "memory is"),
+        ({"memory": 10**12}, "memory is"),
+        ({"small": -1}, "small is"),
         ({"bucket": "gopher://a"}, "no place for the objects"),
         ({"bucket": "relative"}, "no place for the objects"),
         ({"prices": "azure"}, "no price sheet"),
@@ -244,10 +254,12 @@ def test_kept_outputs_do_not_overload_an_invocation(tmp_path: Path) -> None:
     """Tasks that read much share no invocation, wherever that comes from."""
     rows = "(select distinct repeat(md5(n::varchar), 4) as k from range(200000) t(n))"
     first, second = f"select count(*) as c from {rows}", f"select max(md5(k)) as m from {rows}"
-    with wb.functions.start(2, small=0, pipelined=False, bucket=tmp_path / "bucket", keep="1h") as functions:
+    with wb.functions.start(
+        2, small=0, pipelined=False, bucket=str(tmp_path / "bucket"), keep="1h"
+    ) as functions:
         for query in (first, second):
             bill = wb.sql(f"set shard_rows=0; {query}", on=functions, shards=8).collect(on=functions).bill
-        assert bill.kept == 8
+        assert bill is not None and bill.kept == 8
         began = {attempt.start for attempt in bill.attempts if attempt.outcome == "ended"}
         assert len(began) >= 8, "each of the tasks was invoked by itself"
 
@@ -255,7 +267,7 @@ def test_kept_outputs_do_not_overload_an_invocation(tmp_path: Path) -> None:
 def test_too_little_memory_is_what_the_error_says(tmp_path: Path) -> None:
     large = "select distinct repeat(md5(n::varchar), 99) as s from range(300000) t(n)"
     memory = pytest.raises(wb.ResourceExhaustedError, match=r"it took \d+ MB of memory, and has 128 MB")
-    with wb.functions.start(1, small=0, memory=128, bucket=tmp_path / "bucket") as functions, memory:
+    with wb.functions.start(1, small=0, memory=128, bucket=str(tmp_path / "bucket")) as functions, memory:
         wb.sql(f"select max(length(s)) from ({large})", on=functions).to_rows()
 
 
@@ -269,7 +281,7 @@ def test_queries_that_fail_leave_nothing(tmp_path: Path) -> None:
             from range(200000) t(n)
         )
     """
-    with wb.functions.start(3, small=0, bucket=bucket) as functions:
+    with wb.functions.start(3, small=0, bucket=str(bucket)) as functions:
         program = f"""
 import whimbrel as wb
 functions = wb.functions.connect(

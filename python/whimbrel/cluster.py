@@ -15,8 +15,10 @@ Examples
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -27,7 +29,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, cast
 
 from . import _whimbrel as native
 from . import attribute_errors
@@ -327,7 +329,9 @@ class Cluster(RemoteRuntime):
 
     def __repr__(self) -> str:
         virtual = "" if self.name is None else f", virtual={self.name!r}"
-        return f"Cluster({self.address!r}{virtual})"
+        # User and password come before the last @.
+        shown = re.sub("//.*@", "//…@", self.address)
+        return f"Cluster({shown!r}{virtual})"
 
 
 def connect(address: str) -> Cluster:
@@ -364,6 +368,8 @@ class LocalCluster(Cluster):
     def __init__(self, workers: int, threads: int | None) -> None:
         self._threads = threads
         self._process = os.getpid()
+        # Processes in sessions of their own do not end with this one.
+        atexit.register(self.stop)
         self._folder = tempfile.TemporaryDirectory(prefix="whimbrel-cluster-")
         self._processes: list[subprocess.Popen[bytes]] = []
         try:
@@ -386,7 +392,11 @@ class LocalCluster(Cluster):
         ------
         UnavailableError
             If one does not start.
+        InvalidError
+            If the cluster was stopped.
         """
+        if isinstance(self._native, _Stopped):
+            self._native.refuse()
         command = [sys.executable, "-m", "whimbrel", "worker", self.address, "--folder", self._folder.name]
         if self._threads is not None:
             command += ["--threads", str(self._threads)]
@@ -419,6 +429,8 @@ class LocalCluster(Cluster):
         """End all processes of the cluster. In a forked process they stay: the parent has them."""
         if os.getpid() != self._process:
             return
+        atexit.unregister(self.stop)
+        self._native = cast("native.Cluster", _Stopped())
         for process in reversed(self._processes):
             process.kill()
         for process in self._processes:
@@ -450,7 +462,10 @@ class LocalCluster(Cluster):
 
     def _start(self, command: list[str]) -> subprocess.Popen[bytes]:
         with (Path(self._folder.name) / "log").open("ab") as log:
-            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            # In a session of its own: an interrupt of this process is for its query, and not for its cluster.
+            process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
         self._processes.append(process)
         return process
 
@@ -464,7 +479,19 @@ class LocalCluster(Cluster):
         self.stop()
 
     def __repr__(self) -> str:
-        return f"LocalCluster({len(self.workers)} workers, {self.address!r})"
+        state = "stopped" if isinstance(self._native, _Stopped) else f"{len(self.workers)} workers"
+        return f"LocalCluster({state}, {self.address!r})"
+
+
+class _Stopped:
+    """Stands for a cluster whose processes have ended."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        self.refuse()
+
+    def refuse(self) -> NoReturn:
+        """Say that the cluster is not there."""
+        raise InvalidError("this cluster was stopped; start another one")
 
 
 def start(workers: int = 2, *, threads: int | None = 1) -> LocalCluster:

@@ -60,6 +60,9 @@ class Functions(RemoteRuntime):
         The settings of `connect`, by name.
     """
 
+    # Those that these were made from.
+    _origin: Functions | None = None
+
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self._settings = dict(settings)
         self._goal = native.FunctionGoal("knee", None)
@@ -126,6 +129,8 @@ class Functions(RemoteRuntime):
         like = Functions.__new__(Functions)
         like._settings, like._native = self._settings, self._native
         like._goal = native.FunctionGoal(kind, None if kind == "knee" else value)
+        # A service of one's own ends when nobody has it any more.
+        like._origin = self
         return like
 
     def upload(self, path: str | os.PathLike[str]) -> str:
@@ -267,8 +272,12 @@ def connect(
     Functions('whimbrel', bucket='s3://b/whimbrel')
     """
     hedges: dict[Any, str] = {True: "all", False: "none", "reads": "reads", "writes": "writes"}
-    if hedge not in hedges:
+    if not isinstance(hedge, (bool, str)) or hedge not in hedges:
         raise InvalidError(f'hedge is True, False, "reads" or "writes", not {hedge!r}')
+    if not isinstance(prices, (str, Mapping)):
+        raise InvalidError(f"prices are the name of a price sheet or a mapping, not {prices!r}")
+    _check_size("memory", memory, 1, 2**32 - 1)
+    _check_size("small", small, 0, 2**63 - 1)
     return Functions(
         {
             "function": function,
@@ -290,6 +299,11 @@ def connect(
     )
 
 
+def _check_size(name: str, value: object, least: int, most: int) -> None:
+    if not isinstance(value, int) or not least <= value <= most:
+        raise InvalidError(f"{name} is a whole number from {least:,} to {most:,}, not {value!r}")
+
+
 class LocalFunctions(Functions):
     """
     Functions of a service on this machine: the result of `start`.
@@ -307,6 +321,7 @@ class LocalFunctions(Functions):
         settings: Mapping[str, Any],
     ) -> None:
         self._process = os.getpid()
+        _check_size("memory", memory, 1, 2**32 - 1)
         self._folder = None if bucket else tempfile.mkdtemp(prefix="whimbrel-functions-")
         # Before the functions start: they have the environment of this process.
         s3 = _s3_server(settings.get("s3"))

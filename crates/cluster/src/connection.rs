@@ -32,6 +32,14 @@ impl Connection {
         Ok(Connection { tables, identity, network: Network::start()?, connections })
     }
 
+    /// Checks that this process has connected.
+    ///
+    /// # Errors
+    /// `Plan` if it is a fork of the one that has.
+    pub fn check_process(&self) -> Result<()> {
+        self.network.check_process()
+    }
+
     /// Where tasks of the network are given to it.
     pub fn network(&self) -> &Handle {
         self.network.handle()

@@ -46,6 +46,7 @@ pub fn fetch(
     sinks: Vec<Sink>,
     progress: &Progress,
 ) -> Result<Box<dyn Execution>> {
+    connection.check_process()?;
     let shards = plan.result();
     if shards.len() != sinks.len() {
         return plan_err!("the job has {} shards, and there are {} sinks", shards.len(), sinks.len());

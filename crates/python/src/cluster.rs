@@ -133,8 +133,15 @@ impl NativeCluster {
 
     /// Runs a plan, and keeps its result in the memory of the workers.
     fn store_dataset(&self, py: Python<'_>, name: &str, plan: &NativePlan) -> PyResult<NativePlan> {
-        let store = || self.cluster.store_dataset(name, &plan.stream, &Options::default());
-        Ok(NativePlan { stream: detach(py, store).or_raise()? })
+        let begin = || self.cluster.begin_dataset(name, &plan.stream, &Options::default());
+        let job = detach(py, begin).or_raise()?;
+        let stored = wait_until(py, None, |until| job.wait(Some(until)))
+            .and_then(|_| detach(py, || self.cluster.name_dataset(name, &job)).or_raise());
+        if stored.is_err() {
+            // The error says more.
+            let _ = detach(py, || job.cancel());
+        }
+        Ok(NativePlan { stream: stored? })
     }
 
     /// The names of the datasets, and whether their rows are in the memory of the workers.

@@ -3,6 +3,7 @@
 use super::Cluster;
 use crate::dataset::ClusterDataset;
 use crate::error::of_store;
+use crate::job::ClusterJob;
 use crate::records::{DatasetRecord, Lifetime};
 use datafusion::common::{Result, plan_err};
 use serde_bytes::ByteBuf;
@@ -17,17 +18,31 @@ impl Cluster {
     /// # Errors
     /// `Plan` if there is a dataset of that name; those of the query.
     pub fn store_dataset(&self, name: &str, stream: &Stream, options: &Options) -> Result<Stream> {
-        self.check_new(name)?;
-        let job = self.submit(stream, options, Lifetime::Unlimited)?;
-        let stored = job.wait(None).and_then(|_| {
-            let stored = ClusterDataset::of(job.clone())?.stream(name)?;
-            self.put_dataset(name, Some(job.name().to_string()), &stored)?;
-            Ok(stored)
-        });
+        let job = self.begin_dataset(name, stream, options)?;
+        let stored = job.wait(None).and_then(|_| self.name_dataset(name, &job));
         if stored.is_err() {
             job.cancel()?;
         }
         stored
+    }
+
+    /// Runs a query whose rows will be a dataset, once they are [named](Cluster::name_dataset).
+    ///
+    /// # Errors
+    /// As [`store_dataset`](Cluster::store_dataset).
+    pub fn begin_dataset(&self, name: &str, stream: &Stream, options: &Options) -> Result<ClusterJob> {
+        self.check_new(name)?;
+        self.submit(stream, options, Lifetime::Unlimited)
+    }
+
+    /// Gives a name to the result of a query that has ended.
+    ///
+    /// # Errors
+    /// `Plan` if there is a dataset of that name; those of the store.
+    pub fn name_dataset(&self, name: &str, job: &ClusterJob) -> Result<Stream> {
+        let stored = ClusterDataset::of(job.clone())?.stream(name)?;
+        self.put_dataset(name, Some(job.name().to_string()), &stored)?;
+        Ok(stored)
     }
 
     /// Gives a name to a query: whoever reads the dataset runs it.

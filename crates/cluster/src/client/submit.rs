@@ -19,6 +19,9 @@ use whimbrel_plan::{References, Stream};
 use whimbrel_sharded::stage::Origin;
 use whimbrel_sharded::{JobSpec, Memory, Options};
 
+/// For how many seconds a result is kept at most: leases last no longer.
+const MOST_KEPT: u64 = 365 * 24 * 60 * 60;
+
 /// A job that was written down.
 pub struct Submitted {
     /// The job.
@@ -43,6 +46,14 @@ pub fn submit(
     if !stream.properties().bounded {
         return plan_err!(
             "a cluster runs queries that end, and this one reads a source that does not; run it in this process"
+        );
+    }
+    connection.check_process()?;
+    if let Lifetime::Seconds(seconds) = lifetime
+        && !(1..=MOST_KEPT).contains(&seconds)
+    {
+        return plan_err!(
+            "a result is kept for a second at least and a year at most, not for {seconds} seconds"
         );
     }
     // What a channel hands out must not depend on others, so that it can run again.

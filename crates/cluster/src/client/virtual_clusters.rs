@@ -5,6 +5,7 @@
 
 use super::Cluster;
 use crate::error::of_store;
+use crate::live::LiveJobRecord;
 use crate::live_workers::{LiveWorker, live_workers};
 use crate::records::{ClusterRecord, JobState, Membership};
 use datafusion::common::{Result, exec_err, plan_err};
@@ -73,6 +74,11 @@ impl Cluster {
         let running = self.jobs()?.into_iter().find(|(_, job)| job.state == JobState::Running);
         if let Some((job, _)) = running {
             return exec_err!("the virtual cluster `{name}` runs the job {job}; wait for it, or cancel it");
+        }
+        let is_here =
+            |record: &LiveJobRecord| record.state.is_active() && record.cluster.as_ref() == Some(name);
+        if let Some((job, _)) = self.live_jobs()?.into_iter().find(|(_, record)| is_here(record)) {
+            return exec_err!("the virtual cluster `{name}` runs the live job {job}; stop it first");
         }
         let mut transaction = Transaction::new().then(self.connection.tables.clusters().delete(name));
         for worker in self.workers()? {
