@@ -261,8 +261,8 @@ impl Functions {
     }
 }
 
-/// The name of a file in a bucket. Letters that mean something in URLs or in patterns of names are replaced; a
-/// digest tells such names apart.
+/// The name of a file in a bucket. Letters that mean something in URLs or in patterns of names are replaced;
+/// a digest tells such names apart.
 fn object_name(name: &str) -> String {
     let is_safe = |letter: char| letter.is_ascii_alphanumeric() || "._-=+,@() ".contains(letter);
     if name.chars().all(is_safe) {

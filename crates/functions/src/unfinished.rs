@@ -1,5 +1,6 @@
-//! What writers that were killed have left in a folder that stands for a bucket: files that are not complete, and
-//! folders that are empty. A bucket has none of these: parts of objects are removed by a rule of its own.
+//! What writers that were killed have left in a folder that stands for a bucket: files that are not
+//! complete, and folders that are empty. A bucket has none of these: parts of objects are removed by a rule
+//! of its own.
 
 use std::fs::{Metadata, read_dir, remove_dir, remove_file};
 use std::path::Path;

@@ -25,8 +25,8 @@ pub(crate) fn equal_columns(join: &Join) -> Vec<(usize, usize)> {
     join.on.iter().filter_map(place).filter(same_type).collect()
 }
 
-/// Whether an expression passes a column by which its input is partitioned. Where a join has rows of the right
-/// side alone, that is the first of two equal columns that is not null.
+/// Whether an expression passes a column by which its input is partitioned. Where a join has rows of the
+/// right side alone, that is the first of two equal columns that is not null.
 pub(crate) fn passes_partition(expr: &Expr, column: usize, input: &LogicalPlan) -> bool {
     match (input, first_of_two(expr)) {
         (LogicalPlan::Join(join), Some((left, right))) => {

@@ -47,8 +47,8 @@ struct BlackBox {
     signature: Signature,
 }
 
-/// Without the address of the function, which is another one in each process: checkpoints say in these words of
-/// which query they are.
+/// Without the address of the function, which is another one in each process: checkpoints say in these words
+/// of which query they are.
 impl fmt::Debug for BlackBox {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("BlackBox")

@@ -60,8 +60,8 @@ pub(crate) struct Synopsis {
     lists: Vec<(u32, u32)>,
     /// The first end is on top, with the number and the id of its entry.
     ends: BinaryHeap<Reverse<(Time, u64, EntryId)>>,
-    /// The entries of each group and start whose ends are not known, in the order in which they came. Made when
-    /// the first end edge comes.
+    /// The entries of each group and start whose ends are not known, in the order in which they came. Made
+    /// when the first end edge comes.
     open: Option<HashMap<(u32, Time), Vec<EntryId>>>,
     /// None: the place is free.
     kept: Vec<Option<Kept>>,

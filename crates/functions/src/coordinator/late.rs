@@ -1,5 +1,5 @@
-//! Queries that have ended while functions still work for them: what these write last is removed once they have
-//! ended. Who ends the process waits for that.
+//! Queries that have ended while functions still work for them: what these write last is removed once they
+//! have ended. Who ends the process waits for that.
 //!
 //! A forked process has none of its parent's queries.
 
@@ -31,7 +31,8 @@ impl Drop for Late {
     }
 }
 
-/// Waits until everything has been removed that queries of this process have written, but not longer than this.
+/// Waits until everything has been removed that queries of this process have written, but not longer than
+/// this.
 pub fn wait_for_clean_up(limit: Duration) {
     let own = std::process::id();
     let is_busy = |queries: &mut (u32, usize)| queries.0 == own && queries.1 > 0;

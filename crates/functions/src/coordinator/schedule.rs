@@ -58,8 +58,8 @@ const PLACE_EARNED: f64 = 0.2;
 /// At most so many units are invoked together: when one is lost, all of them are.
 const GROUP: usize = 64;
 
-/// From how many sources the units of one invocation read at most: each takes some bytes of its message, which
-/// services limit.
+/// From how many sources the units of one invocation read at most: each takes some bytes of its message,
+/// which services limit.
 const GROUP_SOURCES: usize = 16_384;
 
 /// The state of a query's work.

@@ -65,8 +65,8 @@ impl Encoder {
         Ok(Document { tables: self.names.write(), ..self.document })
     }
 
-    /// Writes a plan after its inputs, unless it is written. Equal steps are written once: whether two parts of
-    /// a plan are one in memory does not change its bytes.
+    /// Writes a plan after its inputs, unless it is written. Equal steps are written once: whether two parts
+    /// of a plan are one in memory does not change its bytes.
     fn plan(&mut self, plan: &LogicalPlan) -> Result<StepId> {
         if let Some(step) = self.step_of.get(&std::ptr::from_ref(plan)) {
             return Ok(*step);

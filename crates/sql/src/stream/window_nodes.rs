@@ -21,8 +21,8 @@ pub(super) fn is_cumulate(alter: &AlterLifetime) -> bool {
     alter.label.starts_with(CUMULATE)
 }
 
-/// Whether a join adds the first instant of each session to its rows. The first instant itself may be gone from
-/// it, if nothing uses it.
+/// Whether a join adds the first instant of each session to its rows. The first instant itself may be gone
+/// from it, if nothing uses it.
 pub(super) fn is_session(join: &Join) -> bool {
     let LogicalPlan::Aggregate(first) =
         below(&join.right, |plan| matches!(plan, LogicalPlan::Projection(_) | LogicalPlan::SubqueryAlias(_)))

@@ -117,6 +117,7 @@ impl FillGaps {
         })
     }
 
+    /// Takes rows, in order of time: what happens before each of them happens first.
     fn batch(&mut self, batch: Batch) -> Result<()> {
         let mut batch = batch.compact()?;
         let key = batch.key(&self.key)?;
@@ -135,6 +136,7 @@ impl FillGaps {
         Ok(())
     }
 
+    /// Takes a row of a group: it starts now, or one that is alive ends.
     fn row(&mut self, batch: &Batch, row: usize, group: u32, place: RowRef) -> Result<()> {
         let other = batch.other_at(row);
         if batch.kind_at(row) != Kind::End {
@@ -326,6 +328,7 @@ impl FillGaps {
         }
     }
 
+    /// Hands out what no later row can come before, and gives up rows that nobody needs.
     fn flush(&mut self, out: &mut Vec<Message>) -> Result<()> {
         self.collect_cells(0)?;
         self.buffer.release(self.frontier(), out)?;
