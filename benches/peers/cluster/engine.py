@@ -1,13 +1,13 @@
-"""Run TPC-H on one engine that spreads a query over two workers; a line of JSON for each query.
+"""Run queries on one engine that spreads a query over two workers; a line of JSON for each query.
 
-`benches/cluster_peers.py` starts it with the Python of the engine's own environment, and reads what it
-prints. Every engine reads the same Parquet files and the same SQL, and a run is measured from the text to an
-Arrow table in the client. What differs:
+`benches/peer_clusters.py` starts it with the Python of the engine's own environment, gives it tables and
+queries as JSON, and reads what it prints. Every engine reads the same Parquet files, or holds their rows in
+the memory of its workers, and a run is measured from the text to an Arrow table in the client. What differs:
 
 - Spark: a standalone master and two workers of one core, each with one executor; adaptive, as it comes.
 - Sail: its local cluster. Workers are threads of one server, since processes need Kubernetes.
 - Daft: Ray with two nodes of one core. It cannot read string views, so it has a copy of the files without
-  them, and four texts are changed where it refuses decimals.
+  them.
 - Whimbrel: two workers of one thread, each a process, and Redis.
 """
 
@@ -29,12 +29,15 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tpch import TABLES, answer, text, timed
+from tpch import answer, timed
 
 WORKERS = 2
 START_SECONDS = 120
 
 Program = Callable[[str], Any]
+
+Tables = dict[str, str]
+"""The path of the Parquet file of each table."""
 
 
 @contextmanager
@@ -74,15 +77,32 @@ def wait_for_port(port: int) -> None:
     raise SystemExit(f"nothing listens on port {port} after {START_SECONDS} s")
 
 
+def pick(candidates: list[Any], strategy: str) -> Any:
+    """Give the plan of a strategy, or the chosen one."""
+    return next((way.stream for way in candidates if way.strategy == strategy), candidates[0].stream)
+
+
 @contextmanager
-def whimbrel(folder: Path) -> Iterator[Program]:
+def whimbrel(tables: Tables, in_memory: bool) -> Iterator[Program]:
     """Start two workers of one thread, and the store of the cluster."""
     import whimbrel as wb
 
     wb.config(progress=False)
-    tables = {name: str(folder / f"{name}.parquet") for name in TABLES}
     with wb.cluster.start(WORKERS) as cluster:
-        yield lambda sql: wb.sql(sql, shards=WORKERS, on=cluster, **tables).to_arrow()
+        sources: dict[str, Any] = dict(tables)
+        if in_memory:
+            for name, path in tables.items():
+                wb.read(path, shards=WORKERS).to_memory(name, on=cluster)
+                sources[name] = cluster.datasets[name]
+
+        def program(text: str) -> Any:
+            if text.startswith("lambda"):
+                # A program over the tables, for plans that SQL cannot ask for.
+                names = {"wb": wb, "cluster": cluster, "pick": pick}
+                return eval(text, names)(sources).to_arrow(on=cluster)
+            return wb.sql(text, shards=WORKERS, on=cluster, **sources).to_arrow()
+
+        yield program
 
 
 @contextmanager
@@ -111,7 +131,7 @@ def standalone_spark(home: Path) -> Iterator[str]:
 
 
 @contextmanager
-def spark(folder: Path) -> Iterator[Program]:
+def spark(tables: Tables, in_memory: bool) -> Iterator[Program]:
     """Start a standalone cluster: a master and two workers of one core."""
     import pyspark
     from pyspark.sql import SparkSession
@@ -126,18 +146,21 @@ def spark(folder: Path) -> Iterator[Program]:
             "spark.cores.max": str(WORKERS),
             "spark.scheduler.minRegisteredResourcesRatio": "1.0",
             "spark.log.level": "ERROR",
+            "spark.sql.session.timeZone": "UTC",
         }
         for name, value in options.items():
             builder = builder.config(name, value)
         session = builder.getOrCreate()
-        for name in TABLES:
-            session.read.parquet(str(folder / f"{name}.parquet")).createOrReplaceTempView(name)
+        for name, path in tables.items():
+            session.read.parquet(path).createOrReplaceTempView(name)
+            if in_memory:
+                session.sql(f"cache table {name}")
         yield lambda sql: session.sql(sql).toArrow()
         session.stop()
 
 
 @contextmanager
-def sail(folder: Path) -> Iterator[Program]:
+def sail(tables: Tables, _in_memory: bool) -> Iterator[Program]:
     """Start its local cluster of two workers, which are threads of one server."""
     from pyspark.sql import SparkSession
 
@@ -156,51 +179,41 @@ def sail(folder: Path) -> Iterator[Program]:
     ):
         wait_for_port(port)
         session = SparkSession.builder.remote(f"sc://127.0.0.1:{port}").getOrCreate()
-        for name in TABLES:
-            session.read.parquet(str(folder / f"{name}.parquet")).createOrReplaceTempView(name)
+        for name, path in tables.items():
+            session.read.parquet(path).createOrReplaceTempView(name)
         yield lambda sql: session.sql(sql).toArrow()
 
 
-DAFT_TEXTS = {
-    1: [("(1 - l_discount)", "(1 - cast(l_discount as double))")],
-    8: [("(1 - l_discount)", "(1 - cast(l_discount as double))"), ("else 0", "else 0.0")],
-    9: [("(1 - l_discount)", "(1 - cast(l_discount as double))")],
-    14: [("(1 - l_discount)", "(1 - cast(l_discount as double))"), ("else 0", "else 0.0")],
-}
-
-
-def without_views(folder: Path) -> Path:
-    """Make the copy of the files that Daft can read, once."""
+def without_views(source: Path) -> str:
+    """Make the copy of a file that Daft can read, once."""
     import pyarrow as pa
     import pyarrow.parquet as parquet
 
-    copy = folder / "without_views"
-    copy.mkdir(exist_ok=True)
-    for name in TABLES:
-        source, target = folder / f"{name}.parquet", copy / f"{name}.parquet"
-        if target.exists():
-            continue
-        file = parquet.ParquetFile(source)
-        views = pa.types.is_string_view
-        schema = pa.schema(
-            [(field.name, pa.string() if views(field.type) else field.type) for field in file.schema_arrow]
-        )
-        begun = target.with_suffix(".begun")
-        with parquet.ParquetWriter(begun, schema, compression="snappy", store_schema=False) as writer:
-            for group in range(file.num_row_groups):
-                writer.write_table(file.read_row_group(group).cast(schema))
-        begun.rename(target)
-    return copy
+    target = source.parent / "without_views" / source.name
+    if target.exists():
+        return str(target)
+    target.parent.mkdir(exist_ok=True)
+    file = parquet.ParquetFile(source)
+    views = pa.types.is_string_view
+    schema = pa.schema(
+        [(field.name, pa.string() if views(field.type) else field.type) for field in file.schema_arrow]
+    )
+    begun = target.with_suffix(".begun")
+    with parquet.ParquetWriter(begun, schema, compression="snappy", store_schema=False) as writer:
+        for group in range(file.num_row_groups):
+            writer.write_table(file.read_row_group(group).cast(schema))
+    begun.rename(target)
+    return str(target)
 
 
 @contextmanager
-def daft(folder: Path) -> Iterator[Program]:
+def daft(tables: Tables, _in_memory: bool) -> Iterator[Program]:
     """Start two nodes of Ray with one core each."""
     import daft
     import ray
     from ray.cluster_utils import Cluster
 
-    copy = without_views(folder)
+    copies = {name: without_views(Path(path)) for name, path in tables.items()}
     memory = 2 << 30
     head = {"num_cpus": 1, "object_store_memory": memory, "include_dashboard": False}
     cluster = Cluster(initialize_head=True, head_node_args=head)
@@ -209,7 +222,7 @@ def daft(folder: Path) -> Iterator[Program]:
     daft.set_runner_ray(address=cluster.address)
     os.environ["DAFT_PROGRESS_BAR"] = "0"
     yield lambda sql: daft.sql(
-        sql, **{name: daft.read_parquet(str(copy / f"{name}.parquet")) for name in TABLES}
+        sql, **{name: daft.read_parquet(path) for name, path in copies.items()}
     ).to_arrow()
     ray.shutdown()
     cluster.shutdown()
@@ -217,41 +230,31 @@ def daft(folder: Path) -> Iterator[Program]:
 
 ENGINES = {"whimbrel": whimbrel, "spark": spark, "sail": sail, "daft": daft}
 
-
-def changed(engine: str, query: int) -> tuple[str, bool]:
-    """Give the text of a query for an engine, and whether it is not that of the others."""
-    sql = text(query).rstrip().rstrip(";")
-    for old, new in DAFT_TEXTS.get(query, []) if engine == "daft" else []:
-        if old not in sql:
-            raise SystemExit(f"query {query} has no {old} any more: mend the texts for Daft")
-        sql = sql.replace(old, new)
-    return sql, engine == "daft" and query in DAFT_TEXTS
+# Engines whose workers hold tables in their memory here.
+WITH_MEMORY = {"whimbrel", "spark"}
 
 
 def main() -> None:
     """Run each query once and some times more; print what that took and how it answered."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("engine", choices=ENGINES)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--queries", type=int, nargs="+", required=True)
     parser.add_argument("--repeats", type=int, required=True)
     arguments = parser.parse_args()
+    work = json.load(sys.stdin)
+    if work["in_memory"] and arguments.engine not in WITH_MEMORY:
+        raise SystemExit(f"{arguments.engine} does not hold tables in the memory of its workers here")
     start = time.perf_counter()
-    with ENGINES[arguments.engine](arguments.folder) as program:
-        table, seconds = timed(program, "select count(*) as n from region")
-        ready = time.perf_counter() - start
-        runs = [timed(program, "select count(*) as n from region")[1] for _ in range(10)]
-        print(json.dumps({"query": "count", "runs": runs, "ready": ready, "first": seconds}), flush=True)
-        for query in arguments.queries:
-            sql, is_changed = changed(arguments.engine, query)
-            line: dict[str, Any] = {"query": query, "changed": is_changed}
+    with ENGINES[arguments.engine](work["tables"], work["in_memory"]) as program:
+        for query in work["queries"]:
+            line: dict[str, Any] = {"query": query["query"]}
             try:
-                table, seconds = timed(program, sql)
-                line["runs"] = [seconds, *(timed(program, sql)[1] for _ in range(arguments.repeats))]
-                line["answer"] = answer(table)
+                table, seconds = timed(program, query["sql"])
+                ready = time.perf_counter() - start
+                line["runs"] = [seconds, *(timed(program, query["sql"])[1] for _ in range(arguments.repeats))]
+                line["ready"], line["answer"] = ready, answer(table)
             except Exception as error:
                 # Errors of Ray end with their cause.
-                line = {"query": query, "error": (str(error).strip().splitlines() or [repr(error)])[-1][:300]}
+                line["error"] = (str(error).strip().splitlines() or [repr(error)])[-1][:300]
             print(json.dumps(line), flush=True)
     # The client of Sail would wait at its end for the server, which is gone.
     os._exit(0)
