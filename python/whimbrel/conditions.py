@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from . import _whimbrel as native
 from .expressions import Expr
-from .operands import Unfinished, Value, to_native
+from .operands import IncompleteExpression, Value, to_native
 
 
-class When(Unfinished):
+class When(IncompleteExpression):
     """A condition without a value yet: the result of `when`."""
 
     __slots__ = ("_branches", "_condition")

@@ -33,7 +33,7 @@ class Operand:
         raise NotImplementedError
 
 
-class Unfinished(NearNames):
+class IncompleteExpression(NearNames):
     """What becomes an expression only when it goes on, as `when` does; `_reason` says how."""
 
     __slots__ = ()
@@ -45,6 +45,6 @@ def to_native(value: Any) -> native.Expr:
     """Make the native expression of an expression or constant."""
     if isinstance(value, Operand):
         return value._native
-    if isinstance(value, Unfinished):
+    if isinstance(value, IncompleteExpression):
         raise InvalidError(value._reason)
     return native.Expr.literal(value)

@@ -6,7 +6,7 @@
 use crate::bill::Usage;
 use crate::hedged_store::{HedgedStore, Stragglers};
 use crate::meter::Meter;
-use crate::unfinished::remove_unfinished;
+use crate::staged_files::remove_staged_files;
 use bytes::Bytes;
 use datafusion::common::{Result, plan_datafusion_err, plan_err};
 use futures::{StreamExt, TryStreamExt};
@@ -163,12 +163,12 @@ impl Bucket {
     }
 
     /// Removes what writers that were killed have left below a prefix, if the bucket is a folder.
-    pub fn remove_unfinished(&self, prefix: &str, age: Duration) -> (usize, u64) {
+    pub fn remove_staged_files(&self, prefix: &str, age: Duration) -> (usize, u64) {
         let url = &self.address.url;
         let folder = url.strip_prefix("file://").unwrap_or(url);
         match url.starts_with("s3://") {
             true => (0, 0),
-            false => remove_unfinished(&std::path::Path::new(folder).join(prefix), age),
+            false => remove_staged_files(&std::path::Path::new(folder).join(prefix), age),
         }
     }
 

@@ -255,7 +255,7 @@ impl Functions {
             let keys: Vec<String> = found.into_iter().map(|(key, _)| key).collect();
             let count = keys.len();
             bucket.delete(keys).await?;
-            let left = [QUERIES, STAGES, TABLES].map(|prefix| bucket.remove_unfinished(prefix, age));
+            let left = [QUERIES, STAGES, TABLES].map(|prefix| bucket.remove_staged_files(prefix, age));
             Ok(left.iter().fold((count, bytes), |sum, files| (sum.0 + files.0, sum.1 + files.1)))
         })
     }

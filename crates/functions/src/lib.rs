@@ -8,7 +8,7 @@
 //! Layers, lowest first; each module uses only modules above it in this list:
 //! 1. `prices`, `bill`: what is used, and what that costs;
 //! 2. `meter`, `straggler`: requests that are counted, and when one is late (starling.txt §5);
-//! 3. `unfinished`; `hedged_store`, `bucket`, `tables`: object stores whose late requests are sent twice;
+//! 3. `staged_files`; `hedged_store`, `bucket`, `tables`: object stores whose late requests are sent twice;
 //! 4. `object`, `plan`: the object of a task (§3.2), the tasks of a query and the partitions of their
 //!    objects;
 //! 5. `protocol`: what coordinator and functions tell each other;
@@ -41,10 +41,10 @@ mod prices;
 pub mod protocol;
 mod service;
 mod small_query;
+mod staged_files;
 mod straggler;
 mod tables;
 mod task;
-mod unfinished;
 
 pub use bill::{Attempt, AttemptKind, AttemptOutcome, Bill, Finished, Usage};
 pub use bootstrap::serve;

@@ -1,7 +1,7 @@
 //! A query: its work is invoked, and what comes of it is acted on.
 
 use super::keys::{output_key, spec_key};
-use super::late::Late;
+use super::pending_clean_up::PendingCleanUp;
 use super::result::deliver;
 use super::schedule::{Schedule, ScheduleSettings};
 use super::stage_cache::StageCache;
@@ -123,7 +123,7 @@ pub fn start(
         if let Ok(result) = is_delivered.await {
             ran = ran.and(result);
         }
-        let _late = Late::begin();
+        let _pending = PendingCleanUp::begin();
         let cleaned = job.clean_up().await;
         let finished = job.finish(&spec, before);
         let _ = end.send((ran.and(cleaned), finished));

@@ -4,11 +4,11 @@
 //! is invoked when, `job` does it, `stage_cache` finds what earlier queries have left, `result` reads what
 //! came out. Whatever is decided, the answer is the same.
 //!
-//! Layers, lowest first: `keys`, `late`; `units`; `schedule`, `stage_cache`, `result`; `job`.
+//! Layers, lowest first: `keys`, `pending_clean_up`; `units`; `schedule`, `stage_cache`, `result`; `job`.
 
 mod job;
 mod keys;
-mod late;
+mod pending_clean_up;
 mod result;
 mod schedule;
 mod stage_cache;
@@ -16,6 +16,6 @@ mod units;
 
 pub use job::{Board, JobSettings, Start, start};
 pub use keys::{QUERIES, STAGES};
-pub use late::wait_for_clean_up;
+pub use pending_clean_up::wait_for_clean_up;
 pub use schedule::ScheduleSettings;
 pub use units::{Combining, Groups, Units};

@@ -15,8 +15,8 @@ use crate::merge::Gather;
 use crate::metrics::EdgeMetrics;
 use crate::options::{Options, Output, ResultShards};
 use crate::stage::{
-    Input, Kind, Operand, Origin, Stage, StageGraph, colocate_live_sources, cut, prune, push_down_aggregates,
-    windows_in_turns, without_requirements,
+    Input, Kind, Operand, Origin, Stage, StageGraph, colocate_live_sources, cut, partition_by_time, prune,
+    push_down_aggregates, without_requirements,
 };
 use datafusion::common::{DFSchema, Result, internal_err, plan_err};
 use std::collections::HashMap;
@@ -92,7 +92,7 @@ impl Programs {
         let plan = colocate_live_sources(without_requirements(stream.plan().clone())?)?;
         let pruned = prune(&plan)?;
         let moved = match options.shards {
-            ResultShards::Merged => windows_in_turns(pruned, options.batch_rows, options.cores())?,
+            ResultShards::Merged => partition_by_time(pruned, options.batch_rows, options.cores())?,
             ResultShards::Kept => pruned,
         };
         let stages = cut(&push_down_aggregates(moved)?)?;

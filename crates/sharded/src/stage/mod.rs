@@ -6,7 +6,7 @@
 //!
 //! Before the cut a plan goes through rewrites that do not change its result, in this order: `requirements`
 //! removes nodes that were checked when the plan was built; `colocate` has one channel read a live source;
-//! `prune` drops columns that no node uses; `windows` moves rows by time in place of their key, if the
+//! `prune` drops columns that no node uses; `temporal_partitioning` moves rows by time in place of their key, if the
 //! shards of the result do not matter; `push_down` aggregates rows before they move. Then `dag` finds equal
 //! subplans, and [`cut`] makes stages.
 
@@ -17,7 +17,7 @@ mod prune;
 mod push_down;
 mod requirements;
 mod subplans;
-mod windows;
+mod temporal_partitioning;
 
 pub use cut::cut;
 pub use dag::Scan;
@@ -26,7 +26,7 @@ pub(crate) use colocate::colocate_live_sources;
 pub(crate) use prune::prune;
 pub(crate) use push_down::push_down_aggregates;
 pub(crate) use requirements::without_requirements;
-pub(crate) use windows::windows_in_turns;
+pub(crate) use temporal_partitioning::partition_by_time;
 
 use datafusion::common::DFSchemaRef;
 use datafusion::logical_expr::LogicalPlan;

@@ -10,20 +10,20 @@ use std::time::Duration;
 static QUERIES: Mutex<(u32, usize)> = Mutex::new((0, 0));
 static FEWER: Condvar = Condvar::new();
 
-/// A query that is cleaned up after; until this is dropped.
-pub(super) struct Late(());
+/// A query whose objects are still to be removed, until this is dropped.
+pub(super) struct PendingCleanUp(());
 
-impl Late {
+impl PendingCleanUp {
     /// One more of them.
-    pub fn begin() -> Late {
+    pub fn begin() -> PendingCleanUp {
         let mut queries = lock();
         let own = std::process::id();
         *queries = (own, if queries.0 == own { queries.1 + 1 } else { 1 });
-        Late(())
+        PendingCleanUp(())
     }
 }
 
-impl Drop for Late {
+impl Drop for PendingCleanUp {
     fn drop(&mut self) {
         let mut queries = lock();
         queries.1 = queries.1.saturating_sub(1);

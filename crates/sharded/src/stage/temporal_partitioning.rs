@@ -39,7 +39,7 @@ const MAX_SKEW: f64 = 1.2;
 ///
 /// # Errors
 /// `Plan` if the plan cannot be rebuilt.
-pub(crate) fn windows_in_turns(plan: LogicalPlan, batch_rows: usize, cores: usize) -> Result<LogicalPlan> {
+pub(crate) fn partition_by_time(plan: LogicalPlan, batch_rows: usize, cores: usize) -> Result<LogicalPlan> {
     let plan = by_turns_on_the_way(&plan, batch_rows)?.unwrap_or(plan);
     if cores == 1 {
         return Ok(plan);
