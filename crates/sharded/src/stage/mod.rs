@@ -6,9 +6,9 @@
 //!
 //! Before the cut a plan goes through rewrites that do not change its result, in this order: `requirements`
 //! removes nodes that were checked when the plan was built; `colocate` has one channel read a live source;
-//! `prune` drops columns that no node uses; `temporal_partitioning` moves rows by time in place of their key, if the
-//! shards of the result do not matter; `push_down` aggregates rows before they move. Then `dag` finds equal
-//! subplans, and [`cut`] makes stages.
+//! `prune` drops columns that no node uses; `temporal_partitioning` moves rows by time in place of their
+//! key, if the shards of the result do not matter; `push_down` aggregates rows before they move. Then `dag`
+//! finds equal subplans, and [`cut`] makes stages.
 
 mod colocate;
 mod cut;
