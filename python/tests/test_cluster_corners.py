@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import whimbrel as wb
@@ -136,3 +137,32 @@ def test_passwords_are_not_shown() -> None:
         port = cluster.address.rpartition(":")[2]
         shown = repr(wb.cluster.connect(f"redis://:@127.0.0.1:{port}"))
     assert shown == f"Cluster('redis://…@127.0.0.1:{port}')"
+
+
+def test_a_worker_that_cannot_be_reached_is_an_error(tmp_path: Path) -> None:
+    numbers = pa.table({"n": range(10)})
+    with wb.cluster.start(workers=1) as started:
+        command = [sys.executable, "-m", "whimbrel", "worker", started.address, "--folder", str(tmp_path)]
+        # Nobody listens under the address of this one.
+        hidden = subprocess.Popen([*command, "--listen", "127.0.0.1:0", "--host", "127.0.0.2"])
+        try:
+            wait_until(lambda: len(started.workers) == 2, "the worker does not come")
+            with pytest.raises(
+                wb.UnavailableError, match="is alive, but cannot be reached"
+            ):
+                wb.from_arrow(numbers, shards=2).to_rows(on=started)
+        finally:
+            hidden.kill()
+            hidden.wait()
+
+
+def test_statistics_are_those_of_the_end(cluster: wb.cluster.LocalCluster) -> None:
+    rows = 1_000_000
+    moved = wb.from_arrow(pa.table({"n": range(rows)}), shards=2).rekey("n").redistribute(2)
+    counted = moved.rekey().query(lambda q: q.aggregate(n=wb.count()))
+    for _ in range(5):
+        job = counted.submit(on=cluster)
+        assert sum(row["n"] for row in job.result().to_rows()) == rows
+        # Each row is read, and taken once more where it is counted.
+        assert job.stats().rows == 2 * rows
+        job.cancel()

@@ -96,6 +96,8 @@ struct Frames {
     places: VecDeque<Place>,
     file: Option<File>,
     file_bytes: u64,
+    /// Whether nobody needs them any more: what comes is not kept.
+    are_given_up: bool,
 }
 
 /// Where a frame is.
@@ -182,6 +184,10 @@ impl QueueBackup {
         if frame.sequence() != frames.end() {
             return internal_err!("frame {} comes as number {}", frame.sequence(), frames.end());
         }
+        if frames.are_given_up {
+            frames.first += 1;
+            return Ok(frames.end());
+        }
         let size = frame.size();
         let place = match self.memory.reserve(size) {
             true => Place::Memory(frame),
@@ -214,9 +220,15 @@ impl QueueBackup {
         self.lock().file_bytes
     }
 
-    /// Tells readers that no frame follows here.
+    /// Tells readers that no frame follows here, and gives up all frames. Its channel may still hold it.
     fn give_up(&self) {
         self.length.send_modify(|length| length.is_given_up = true);
+        let released = {
+            let mut frames = self.lock();
+            frames.are_given_up = true;
+            frames.release(u64::MAX)
+        };
+        self.memory.release(released);
     }
 
     /// The frame of a number, if it has been sent.
@@ -378,10 +390,11 @@ mod tests {
             assert!(matches!(frame.item().unwrap(), Item::Message(Message::Punctuation(t)) if t == time));
         }
         assert!(queue.frame(10).unwrap().is_none());
-        drop(queue);
         assert!(backup.queue(&name).is_some());
         backup.remove("job");
         assert!(backup.queue(&name).is_none());
+        assert_eq!(backup.memory.used.load(Ordering::Relaxed), 0, "though its channel holds the queue");
+        assert_eq!(queue.append(Frame::of(10, Item::End)).unwrap(), 11);
         assert_eq!(backup.memory.used.load(Ordering::Relaxed), 0);
     }
 

@@ -40,7 +40,7 @@ impl Outgoing {
     /// `ResourcesExhausted` if the disk is full.
     pub fn append(&mut self, item: Item) -> Result<()> {
         let frame = Frame::of(self.next, item);
-        self.append_frame(if self.is_local { frame } else { frame.encoded()? })
+        self.append_frame(if self.is_local { frame.compact()? } else { frame.encoded()? })
     }
 
     /// Appends a frame, under the next number.

@@ -1,11 +1,12 @@
 //! The connection of a process to a cluster: its store, and the network.
 
+use crate::backup::Backup;
 use crate::flight::Connections;
 use crate::identity::Identity;
-use crate::pull::{OnUnreachable, Puller};
+use crate::pull::{OnUnreachable, OwnQueues, Puller};
 use crate::records::Tables;
 use datafusion::common::Result;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use tokio::runtime::Handle;
 use whimbrel_control::ControlStore;
 use whimbrel_sharded::runtime::Network;
@@ -18,6 +19,7 @@ pub struct Connection {
     pub identity: Identity,
     network: Network,
     connections: Arc<Connections>,
+    own: OnceLock<OwnQueues>,
 }
 
 impl Connection {
@@ -29,7 +31,13 @@ impl Connection {
         let tables = Tables { store };
         let identity = Identity::of(&tables)?;
         let connections = Arc::new(Connections::new(identity.clone()));
-        Ok(Connection { tables, identity, network: Network::start()?, connections })
+        Ok(Connection { tables, identity, network: Network::start()?, connections, own: OnceLock::new() })
+    }
+
+    /// Learns that this process is a worker: where its frames can be had, and what keeps them. It reads these
+    /// without the network. Only the first call counts.
+    pub fn set_own_queues(&self, address: &str, backup: &Arc<Backup>) {
+        self.own.get_or_init(|| OwnQueues { address: address.to_string(), backup: Arc::clone(backup) });
     }
 
     /// Checks that this process has connected.
@@ -51,8 +59,39 @@ impl Connection {
         Puller {
             network,
             connections: Arc::clone(&self.connections),
-            own: None,
+            own: self.own.get().cloned(),
             unreachable: OnUnreachable::Retry,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backup::{Keeps, QueueName};
+    use crate::pull::Places;
+    use crate::records::ChannelRecord;
+    use tokio::sync::watch;
+    use tokio::task::JoinSet;
+    use whimbrel_control::MemoryStore;
+    use whimbrel_sharded::runtime::{Frame, Item};
+
+    #[test]
+    fn own_queues_are_read_without_the_network() {
+        // Nobody listens there.
+        let address = "127.0.0.1:1";
+        let connection = Connection::open(Arc::new(MemoryStore::default())).unwrap();
+        let backup = Arc::new(Backup::new(&std::env::temp_dir(), 1 << 20));
+        connection.set_own_queues(address, &backup);
+        let name = QueueName { job: "job".into(), queue: 0 };
+        let queue = backup.begin(name.clone(), Keeps::All);
+        queue.announce(queue.append(Frame::of(0, Item::End)).unwrap());
+        let channels = vec![ChannelRecord { worker: "w".into(), attempt: 0, ended: false }];
+        let addresses = [("w".to_string(), address.to_string())].into();
+        let places = watch::Sender::new(Places { channels, addresses, is_over: false });
+        let (mut pulls, moved) = (JoinSet::new(), Arc::default());
+        let puller = connection.puller();
+        let mut frames = puller.pull(&mut pulls, name, 0, places.subscribe(), &moved, None);
+        assert!(frames.blocking_recv().unwrap().is_end());
     }
 }

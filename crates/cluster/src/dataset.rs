@@ -6,13 +6,14 @@
 
 use crate::backup::QueueName;
 use crate::error::{no_thread, of_store};
-use crate::follow::{Followed, follow};
+use crate::follow::{Followed, STORE_TIMEOUT, follow, unreachable_worker};
 use crate::job::ClusterJob;
 use crate::live_workers::{live_workers, pools};
 use crate::placement::place;
 use crate::plan::Plan;
-use crate::pull::Places;
+use crate::pull::{OnUnreachable, Places, Puller, Unreachable};
 use crate::records::{ChannelRecord, JobRecord, JobState, Lifetime, Tables, news};
+use crossbeam_channel::{Receiver, Sender, unbounded};
 use datafusion::arrow::array::RecordBatch;
 use datafusion::common::{DataFusionError, Result, exec_err};
 use std::any::Any;
@@ -20,7 +21,7 @@ use std::fmt;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::{Builder, sleep};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use whimbrel_control::Transaction;
@@ -115,7 +116,8 @@ impl Dataset for ClusterDataset {
         };
         let name = QueueName::of_result(&plan.job, &plan.topology, channel);
         let (mut pulls, moved) = (JoinSet::new(), Arc::new(AtomicU64::new(0)));
-        let puller = self.job.connection().puller();
+        let unreachable = OnUnreachable::Tell(follower.complain.clone());
+        let puller = Puller { unreachable, ..self.job.connection().puller() };
         let frames = puller.pull(&mut pulls, name, channel, follower.places.subscribe(), &moved, None);
         Ok(Shard::Reader(Box::new(DatasetReader {
             frames,
@@ -137,6 +139,8 @@ impl Dataset for ClusterDataset {
 /// Keeps track of where a dataset is, as long as it is read.
 struct Follower {
     places: watch::Sender<Places>,
+    /// Told of workers that its readers cannot reach for long.
+    complain: Sender<Unreachable>,
     /// Why there is no more to read.
     error: Mutex<Option<DataFusionError>>,
 }
@@ -144,17 +148,21 @@ struct Follower {
 impl Follower {
     /// Looks, and goes on looking on a thread.
     fn start(tables: &Tables, plan: &Arc<Plan>) -> Result<Arc<Follower>> {
-        let follower = Arc::new(Follower { places: watch::Sender::default(), error: Mutex::default() });
-        if let Some(error) = follower.look(tables, plan)? {
+        let (complain, complaints) = unbounded();
+        let places = watch::Sender::default();
+        let follower = Arc::new(Follower { places, complain, error: Mutex::default() });
+        if let Some(error) = follower.look(tables, plan, &complaints)? {
             return Err(error);
         }
         let (tables, plan, followed) = (tables.clone(), Arc::clone(plan), Arc::downgrade(&follower));
         let look = move || {
+            let mut heard = Instant::now();
             while let Some(follower) = followed.upgrade() {
-                // The workers go on without the store for a while.
-                if let Ok(Some(error)) = follower.look(&tables, &plan) {
-                    follower.fail(error);
-                    return;
+                match follower.look(&tables, &plan, &complaints) {
+                    Ok(None) => heard = Instant::now(),
+                    // The workers go on without the store for a while.
+                    Err(_) if heard.elapsed() < STORE_TIMEOUT => {}
+                    Ok(Some(error)) | Err(error) => return follower.fail(error),
                 }
                 drop(follower);
                 sleep(POLL);
@@ -164,10 +172,16 @@ impl Follower {
         Ok(follower)
     }
 
-    /// Looks where the dataset is, and has it computed again if it was given up; the error if it is gone.
-    fn look(&self, tables: &Tables, plan: &Plan) -> Result<Option<DataFusionError>> {
+    /// Looks where the dataset is, and has it computed again if it was given up; the error if it cannot be
+    /// read any more.
+    fn look(
+        &self,
+        tables: &Tables,
+        plan: &Plan,
+        complaints: &Receiver<Unreachable>,
+    ) -> Result<Option<DataFusionError>> {
         match follow(tables, &plan.job, &self.places)? {
-            Followed::There => Ok(None),
+            Followed::There => unreachable_worker(tables, complaints),
             Followed::Over(error) => Ok(Some(error)),
             Followed::Released => revive(tables, plan).map(|()| None),
         }

@@ -5,12 +5,12 @@
 use crate::backup::QueueName;
 use crate::connection::Connection;
 use crate::error::{no_thread, of_store};
-use crate::follow::{Followed, follow, released, show_end, show_progress};
+use crate::follow::{Followed, STORE_TIMEOUT, follow, released, show_end, show_progress, unreachable_worker};
 use crate::plan::Plan;
-use crate::pull::Places;
+use crate::pull::{OnUnreachable, Places, Puller, Unreachable};
 use crate::records::{CLIENT_LEASE, Tables};
 use crate::remote_query::{FirstError, RemoteQuery};
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
 use datafusion::common::{Result, plan_err};
 use std::convert::Infallible;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -30,9 +30,6 @@ const POLL: Duration = Duration::from_millis(100);
 
 /// How often a client says that it is alive, and shows its progress.
 const HEARTBEAT: Duration = Duration::from_millis(500);
-
-/// How long a client does without the store.
-const STORE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Fetches the result of a job, with a sink for each shard. With a lease, the job ends with that.
 ///
@@ -61,9 +58,11 @@ pub fn fetch(
     let outcome = FirstError::default();
     let mut pulls = JoinSet::new();
     let moved = Arc::new(AtomicU64::new(0));
+    let (complain, complaints) = unbounded();
+    let puller = Puller { unreachable: OnUnreachable::Tell(complain), ..connection.puller() };
     for (channel, sink) in shards.into_iter().zip(sinks) {
         let name = QueueName::of_result(&plan.job, &plan.topology, channel);
-        let frames = connection.puller().pull(&mut pulls, name, channel, places.subscribe(), &moved, None);
+        let frames = puller.pull(&mut pulls, name, channel, places.subscribe(), &moved, None);
         let (outcome, running, progress) = (outcome.clone(), running.clone(), progress.clone());
         let delivery = move || {
             let delivered = catch_unwind(AssertUnwindSafe(|| deliver(frames, sink, &progress)));
@@ -79,7 +78,7 @@ pub fn fetch(
     drop(running);
     let (over, is_over) = bounded(0);
     let (tables, plan, progress) = (connection.tables.clone(), Arc::clone(plan), progress.clone());
-    let watcher = Watcher { tables, plan, lease, places, _pulls: pulls, progress };
+    let watcher = Watcher { tables, plan, lease, places, complaints, _pulls: pulls, progress };
     let watched = outcome.clone();
     let watch = move || {
         let outcome = catch_unwind(AssertUnwindSafe(|| watcher.watch(&ended)));
@@ -115,6 +114,8 @@ struct Watcher {
     lease: Option<Lease>,
     /// Where its channels are, for those who fetch its result.
     places: watch::Sender<Places>,
+    /// Which workers those who fetch it could not reach for long.
+    complaints: Receiver<Unreachable>,
     /// What reads the result; it ends with the watcher.
     _pulls: JoinSet<()>,
     progress: Progress,
@@ -124,7 +125,9 @@ impl Watcher {
     /// Watches the job until its result has been fetched, or it has failed or was cancelled.
     fn watch(self, ended: &Receiver<Infallible>) -> Result<()> {
         let watched = self.watch_job(ended);
-        if watched.is_ok() && !self.progress.cancelled() && self.plan.has_ingress() {
+        // Late rows are counted at the end, and whoever has a job may ask next what it has done.
+        let counts_matter = self.plan.has_ingress() || self.lease.is_none();
+        if watched.is_ok() && !self.progress.cancelled() && counts_matter {
             show_end(&self.tables, &self.plan, &self.progress)?;
         }
         match self.lease {
@@ -155,6 +158,9 @@ impl Watcher {
     /// Looks how the job is doing, and says that the client is alive.
     fn look(&self, is_due: bool) -> Result<Followed> {
         let followed = follow(&self.tables, &self.plan.job, &self.places)?;
+        if let Some(error) = unreachable_worker(&self.tables, &self.complaints)? {
+            return Ok(Followed::Over(error));
+        }
         if is_due && matches!(followed, Followed::There) {
             if let Some(lease) = &self.lease {
                 // If it has lapsed, the next look finds the job gone.

@@ -3,13 +3,18 @@
 use crate::error::of_store;
 use crate::live_workers::{addresses, live_workers};
 use crate::plan::Plan;
-use crate::pull::Places;
+use crate::pull::{Places, Unreachable};
 use crate::records::{ChannelRecord, JobRecord, JobState, RunRecord, Tables};
+use crossbeam_channel::Receiver;
 use datafusion::common::{DataFusionError, Result};
 use std::thread::sleep;
 use std::time::Duration;
 use tokio::sync::watch;
+use whimbrel_sharded::error::unavailable;
 use whimbrel_sharded::runtime::{LaneOrigin, Progress};
+
+/// How long whoever reads a result does without the store: the workers do so, too.
+pub const STORE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How often, and how many times, a client looks whether all channels have told what they counted.
 const SETTLE: (Duration, usize) = (Duration::from_millis(10), 30);
@@ -90,6 +95,30 @@ pub enum Followed {
     Released,
     /// It has failed, or is gone.
     Over(DataFusionError),
+}
+
+/// The error of a worker that could not be reached for long, though it is alive. One that is lost is
+/// replaced; one that is cut off from whoever reads would be waited for without end.
+///
+/// # Errors
+/// Those of the store.
+pub fn unreachable_worker(
+    tables: &Tables,
+    complaints: &Receiver<Unreachable>,
+) -> Result<Option<DataFusionError>> {
+    let complaints: Vec<Unreachable> = complaints.try_iter().collect();
+    if complaints.is_empty() {
+        return Ok(None);
+    }
+    let addresses = addresses(&live_workers(tables)?);
+    let address = complaints.iter().find_map(|complaint| addresses.get(&complaint.worker));
+    Ok(address.map(|address| {
+        unavailable(format!(
+            "the worker at {address} is alive, but cannot be reached from here; whoever reads a result connects \
+             to the workers that have it: open their ports to this machine, or start them with a `--listen` \
+             and `--host` that it can reach"
+        ))
+    }))
 }
 
 /// Shows how many rows were read, and how many came too late.

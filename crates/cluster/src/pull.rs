@@ -67,10 +67,19 @@ pub struct Puller {
     pub network: Handle,
     /// The connections of this process.
     pub connections: Arc<Connections>,
-    /// The name of the worker that this process is, and its backup.
-    pub own: Option<(String, Arc<Backup>)>,
+    /// The queues that are filled in this process, if it is a worker.
+    pub own: Option<OwnQueues>,
     /// What happens if a worker cannot be reached for so long that it is of no use to the job.
     pub unreachable: OnUnreachable,
+}
+
+/// The queues that are filled in a process.
+#[derive(Clone)]
+pub struct OwnQueues {
+    /// Where others find them. The process keeps its address when it registers under another name.
+    pub address: String,
+    /// What keeps their frames.
+    pub backup: Arc<Backup>,
 }
 
 /// What happens if a worker cannot be reached for long.
@@ -139,7 +148,7 @@ impl Puller {
                 places.of(producer)
             };
             if let Some((worker, address)) = place {
-                match self.frames(&worker, address, &name, next, &to.moved).await {
+                match self.frames(address, &name, next, &to.moved).await {
                     Ok(frames) => {
                         missed = None;
                         let is_here = |places: &Places| places.is_at(producer, &worker);
@@ -177,15 +186,14 @@ impl Puller {
     /// The frames of a queue from a number on, until the connection is lost.
     async fn frames(
         &self,
-        worker: &str,
         address: Option<String>,
         name: &QueueName,
         from: u64,
         moved: &Arc<AtomicU64>,
     ) -> Result<BoxStream<'static, Result<Frame>>, Missing> {
         match (&self.own, address) {
-            (Some((own, backup)), _) if own == worker => {
-                let Some(queue) = backup.wait_for_queue(name).await else { return Err(Missing::Queue) };
+            (Some(own), Some(address)) if own.address == address => {
+                let Some(queue) = own.backup.wait_for_queue(name).await else { return Err(Missing::Queue) };
                 if !queue.keeps_from(from) {
                     return Err(Missing::Frames);
                 }

@@ -68,7 +68,8 @@ impl Queues<'_> {
 
     /// Whether the consumer of a queue runs on this worker.
     fn is_read_here(&self, queue: usize) -> bool {
-        let own = self.puller.own.as_ref().map(|(own, _)| own);
-        own.is_some_and(|own| self.places.borrow().is_at(self.topology.queues()[queue].consumer, own))
+        let consumer = self.places.borrow().of(self.topology.queues()[queue].consumer);
+        let address = consumer.and_then(|(_, address)| address);
+        self.puller.own.as_ref().is_some_and(|own| address.is_some_and(|address| address == own.address))
     }
 }

@@ -8,8 +8,8 @@
 //! 1. `unavailable`, [`error`]: errors, sorted by their remedy;
 //! 2. `progress`, `options`: how far a query is, and how it is run: [`Options`];
 //! 3. [`relation`]: rows without time as messages;
-//! 4. [`FolderLock`]: one process a folder; `unary`, `substitute`: physical operators over one input, and in
-//!    place of one of DataFusion's;
+//! 4. [`FolderLock`]: one process a folder; `compact`: rows that hold no memory of others; `unary`,
+//!    `substitute`: physical operators over one input, and in place of one of DataFusion's;
 //! 5. `metrics`: rows, bytes and time, measured;
 //! 6. [`dataset`]: where rows come from: memory, files, live senders;
 //! 7. [`stage`]: a plan, cut into stages;
@@ -40,6 +40,7 @@ pub mod replay;
 pub mod runtime;
 pub mod stage;
 
+mod compact;
 mod folder_lock;
 mod lower;
 mod metrics;

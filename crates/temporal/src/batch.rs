@@ -166,12 +166,15 @@ impl Batch {
             predicate = predicate.optimize();
         }
         let predicate = predicate.build();
-        let sync = filter_times(&predicate, &self.sync)?;
+        let rows = predicate.filter_record_batch(&self.rows)?;
+        let sync = match self.has_one_time() {
+            true => self.sync.slice(0, rows.num_rows()),
+            false => filter_times(&predicate, &self.sync)?,
+        };
         let other = match &self.other {
             Other::Column(other) => Other::Column(filter_times(&predicate, other)?),
             constant => constant.clone(),
         };
-        let rows = predicate.filter_record_batch(&self.rows)?;
         Ok(Batch { sync, other, rows, present: None, key: None })
     }
 
@@ -233,7 +236,17 @@ impl Batch {
             Other::Column(other) => Other::Column(gather(other)),
             constant => constant.clone(),
         };
-        Ok(Batch::new(gather(&self.sync), other, places::take(&self.rows, indices)?))
+        let rows = places::take(&self.rows, indices)?;
+        let sync = match self.has_one_time() && rows.num_rows() <= self.len() {
+            true => self.sync.slice(0, rows.num_rows()),
+            false => gather(&self.sync),
+        };
+        Ok(Batch::new(sync, other, rows))
+    }
+
+    /// Whether all rows become known at once, as those of a relation do. Times never decrease.
+    fn has_one_time(&self) -> bool {
+        self.sync.first() == self.sync.last()
     }
 
     /// The same rows and lifetimes with other columns.

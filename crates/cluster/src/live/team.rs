@@ -76,8 +76,7 @@ impl Team {
 
     /// What reads queues of this team.
     pub fn puller(&self) -> Puller {
-        let own = Some((self.own.clone(), Arc::clone(&self.station.backup)));
-        Puller { own, unreachable: OnUnreachable::GiveUp, ..self.station.connection.puller() }
+        Puller { unreachable: OnUnreachable::GiveUp, ..self.station.connection.puller() }
     }
 
     /// What this worker keeps for others.

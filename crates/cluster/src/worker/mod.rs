@@ -93,6 +93,7 @@ impl Worker {
         let bound = serve(connection.network(), Arc::clone(&backup), options.listen, &connection.identity)?;
         let host = options.host.clone().unwrap_or_else(|| bound.ip().to_string());
         let address = format!("{host}:{}", bound.port());
+        connection.set_own_queues(&address, &backup);
         let (running, stopped) = bounded(0);
         let registration = Registration::new(&tables, record_of(&address, options.threads), random_name)?;
         let registration = Arc::new(registration);
@@ -224,10 +225,9 @@ struct Threads {
 }
 
 impl Launcher for Threads {
-    fn start(&self, own: &str, begin: Begin<'_>) -> Result<Box<dyn Run>> {
-        let own = Some((own.to_string(), Arc::clone(&self.backup)));
+    fn start(&self, _: &str, begin: Begin<'_>) -> Result<Box<dyn Run>> {
         let unreachable = OnUnreachable::Tell(self.unreachable.clone());
-        let puller = Puller { own, unreachable, ..self.connection.puller() };
+        let puller = Puller { unreachable, ..self.connection.puller() };
         let to = (&self.finished, &self.metrics);
         Ok(Box::new(ChannelRun::start(begin, &puller, &self.backup, &self.lineage, to)?))
     }

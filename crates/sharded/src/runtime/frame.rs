@@ -1,40 +1,22 @@
 //! Frames: what channels send each other, as bytes.
 //!
-//! A frame has a number in its queue, from 0 on, and a digest. Channels are deterministic, so a channel that
-//! runs again sends the same frames under the same numbers, and a consumer goes on with the next one, whoever
-//! sends it.
+//! A frame has a number in its queue, from 0 on, and a checksum. Channels are deterministic, so a channel
+//! that runs again sends the same frames under the same numbers, and a consumer goes on with the next one,
+//! whoever sends it.
 
+use super::encoding::{Checksum, Encoding, Kind, checksum, decode};
 use super::epoch::Marker;
-use super::ipc;
 use super::lane::Item;
+use crate::compact::compact;
 use crate::error::untrusted;
-use crate::relation::{always, is_always};
 use bytes::Bytes;
 use datafusion::common::{DataFusionError, Result, exec_err, internal_err};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use whimbrel_temporal::checkpoint::{SavedMessage, decode, encode};
-use whimbrel_temporal::{Message, Other, Time};
+use whimbrel_temporal::{Message, Other};
 
 /// The version of the format.
-const VERSION: u8 = 2;
-
-/// What a frame holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-enum Kind {
-    /// Rows that are always alive, as a stream of Arrow IPC.
-    Rows,
-    /// Rows with lifetimes.
-    Events,
-    /// No row before this time follows.
-    Punctuation(Time),
-    /// The end of the queue.
-    End,
-    /// The end of an epoch.
-    Marker(Marker),
-    /// What processes tell each other beside the items of channels.
-    Note,
-}
+const VERSION: u8 = 3;
 
 /// What stands before the bytes of a frame.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,7 +24,7 @@ struct Header {
     version: u8,
     sequence: u64,
     kind: Kind,
-    digest: [u8; 32],
+    checksum: Checksum,
 }
 
 /// A numbered item of a queue: as it is, or as bytes.
@@ -57,7 +39,14 @@ enum Content {
     Message(Message),
     End,
     Marker(Marker),
-    Bytes { kind: Kind, digest: [u8; 32], body: Bytes },
+    /// Rows, and how they are sent.
+    Encoded(Message, Encoding),
+    /// What another process has sent.
+    Bytes {
+        kind: Kind,
+        checksum: Checksum,
+        body: Bytes,
+    },
 }
 
 impl Frame {
@@ -74,10 +63,10 @@ impl Frame {
     /// The frame of bytes that are no item.
     ///
     /// # Errors
-    /// `Internal` if there is no digest of them.
+    /// `Internal` if there is no checksum of them.
     pub fn of_note(sequence: u64, note: Vec<u8>) -> Result<Frame> {
         let (kind, body) = (Kind::Note, Bytes::from(note));
-        Ok(Frame { sequence, content: Content::Bytes { kind, digest: digest(kind, &body)?, body } })
+        Ok(Frame { sequence, content: Content::Bytes { kind, checksum: checksum(kind, [&body[..]])?, body } })
     }
 
     /// The frame of bytes that came over the network.
@@ -89,8 +78,8 @@ impl Frame {
         if header.first() != Some(&VERSION) {
             return exec_err!("a worker of another release has sent a frame; use one release in a cluster");
         }
-        let Header { sequence, kind, digest, .. } = postcard::from_bytes(header).map_err(damaged)?;
-        Ok(Frame { sequence, content: Content::Bytes { kind, digest, body } })
+        let Header { sequence, kind, checksum, .. } = postcard::from_bytes(header).map_err(damaged)?;
+        Ok(Frame { sequence, content: Content::Bytes { kind, checksum, body } })
     }
 
     /// The number of the frame in its queue.
@@ -108,25 +97,35 @@ impl Frame {
         matches!(self.content, Content::End | Content::Bytes { kind: Kind::End, .. })
     }
 
-    /// The same frame as bytes.
+    /// The same frame with rows that hold no memory of others, since it is kept for long.
+    ///
+    /// # Errors
+    /// `ArrowError` if a column cannot be copied.
+    pub fn compact(self) -> Result<Frame> {
+        let content = match self.content {
+            Content::Message(Message::Batch(batch)) => {
+                let batch = batch.compact()?;
+                Content::Message(Message::Batch(batch.with_rows(compact(&batch.rows)?, None)))
+            }
+            other => other,
+        };
+        Ok(Frame { sequence: self.sequence, content })
+    }
+
+    /// The same frame with its rows as they are sent. The bytes share their memory.
     ///
     /// # Errors
     /// `ArrowError` if its columns cannot be written.
     pub fn encoded(self) -> Result<Frame> {
-        let (kind, body) = match self.content {
-            Content::Bytes { .. } => return Ok(self),
-            Content::Message(Message::Batch(batch)) if is_always(&batch) => {
-                (Kind::Rows, ipc::to_bytes(&batch.rows)?)
+        let Frame { sequence, content } = self.compact()?;
+        let content = match content {
+            Content::Message(Message::Batch(batch)) => {
+                let encoding = Encoding::of(&batch)?;
+                Content::Encoded(Message::Batch(batch), encoding)
             }
-            Content::Message(message @ Message::Batch(_)) => {
-                (Kind::Events, encode(&SavedMessage::of(&message)?)?)
-            }
-            Content::Marker(marker) => (Kind::Marker(marker), vec![]),
-            Content::Message(Message::Punctuation(time)) => (Kind::Punctuation(time), vec![]),
-            Content::End => (Kind::End, vec![]),
+            other => other,
         };
-        let content = Content::Bytes { kind, digest: digest(kind, &body)?, body: body.into() };
-        Ok(Frame { sequence: self.sequence, content })
+        Ok(Frame { sequence, content })
     }
 
     /// What stands before the bytes, and the bytes.
@@ -134,10 +133,20 @@ impl Frame {
     /// # Errors
     /// As [`encoded`](Frame::encoded).
     pub fn into_bytes(self) -> Result<(Vec<u8>, Bytes)> {
-        let Frame { sequence, content: Content::Bytes { kind, digest, body } } = self.encoded()? else {
-            return internal_err!("what is encoded is bytes");
+        let sequence = self.sequence;
+        let (kind, body) = match self.encoded()?.content {
+            Content::Encoded(_, encoding) => (encoding.kind, Some((encoding.checksum, encoding.body()))),
+            Content::Bytes { kind, checksum, body } => (kind, Some((checksum, body))),
+            Content::Marker(marker) => (Kind::Marker(marker), None),
+            Content::Message(Message::Punctuation(time)) => (Kind::Punctuation(time), None),
+            Content::End => (Kind::End, None),
+            Content::Message(Message::Batch(_)) => return internal_err!("what is encoded is bytes"),
         };
-        let header = postcard::to_stdvec(&Header { version: VERSION, sequence, kind, digest });
+        let (checksum, body) = match body {
+            Some(body) => body,
+            None => (checksum(kind, [])?, Bytes::new()),
+        };
+        let header = postcard::to_stdvec(&Header { version: VERSION, sequence, kind, checksum });
         let header = header.map_err(|error| DataFusionError::Internal(error.to_string()))?;
         Ok((header, body))
     }
@@ -149,16 +158,15 @@ impl Frame {
     /// note.
     pub fn item(self) -> Result<Item> {
         let (kind, expected, body) = match self.content {
-            Content::Message(message) => return Ok(Item::Message(message)),
+            Content::Message(message) | Content::Encoded(message, _) => return Ok(Item::Message(message)),
             Content::End => return Ok(Item::End),
             Content::Marker(marker) => return Ok(Item::Marker(marker)),
-            Content::Bytes { kind, digest, body } => (kind, digest, body),
+            Content::Bytes { kind, checksum, body } => (kind, checksum, body),
         };
-        check_digest(self.sequence, kind, &body, expected)?;
+        verify(self.sequence, kind, &body, expected)?;
         untrusted(&"a frame of a queue", || {
             Ok(match kind {
-                Kind::Rows => Item::Message(always(ipc::from_bytes(body)?)),
-                Kind::Events => Item::Message(decode::<SavedMessage>(&body)?.message()?),
+                Kind::Rows | Kind::Events(_) => Item::Message(decode(kind, body)?),
                 Kind::Punctuation(time) => Item::Message(Message::Punctuation(time)),
                 Kind::End => Item::End,
                 Kind::Marker(marker) => Item::Marker(marker),
@@ -172,18 +180,20 @@ impl Frame {
     /// # Errors
     /// `Execution` if they were changed on their way; `Internal` for an item.
     pub fn note(self) -> Result<Bytes> {
-        let Content::Bytes { kind: kind @ Kind::Note, digest, body } = self.content else {
+        let Content::Bytes { kind: kind @ Kind::Note, checksum, body } = self.content else {
             return internal_err!("an item has come where a note was expected");
         };
-        check_digest(self.sequence, kind, &body, digest)?;
+        verify(self.sequence, kind, &body, checksum)?;
         Ok(body)
     }
 
     /// How many bytes it takes in memory, about.
     pub fn size(&self) -> usize {
         let content = match &self.content {
-            Content::Message(Message::Batch(batch)) => batch.rows.get_array_memory_size(),
-            Content::Message(Message::Punctuation(_)) | Content::End | Content::Marker(_) => 0,
+            Content::Message(Message::Batch(batch)) | Content::Encoded(Message::Batch(batch), _) => {
+                batch.rows.get_array_memory_size()
+            }
+            Content::Message(_) | Content::Encoded(..) | Content::End | Content::Marker(_) => 0,
             Content::Bytes { body, .. } => body.len(),
         };
         content + size_of::<Frame>()
@@ -217,22 +227,17 @@ fn has_same_extent(left: &Other, right: &Other) -> bool {
 }
 
 /// Checks that the bytes of a frame are those that were sent.
-fn check_digest(sequence: u64, kind: Kind, body: &[u8], expected: [u8; 32]) -> Result<()> {
-    match digest(kind, body)? == expected {
+fn verify(sequence: u64, kind: Kind, body: &[u8], expected: Checksum) -> Result<()> {
+    match checksum(kind, [body])? == expected {
         true => Ok(()),
         false => exec_err!("frame {sequence} of a queue was changed on its way"),
     }
 }
 
-/// The digest of a frame: bytes of one kind are not read as those of another.
-fn digest(kind: Kind, body: &[u8]) -> Result<[u8; 32]> {
-    let kind = postcard::to_stdvec(&kind).map_err(|error| DataFusionError::Internal(error.to_string()))?;
-    Ok(*blake3::Hasher::new().update(&kind).update(body).finalize().as_bytes())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::relation::{always, is_always};
     use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
     use whimbrel_temporal::Batch;
 
@@ -253,18 +258,36 @@ mod tests {
 
     #[test]
     fn items_come_out_as_they_went_in() {
-        for rows in [table(), table().slice(0, 0), table().slice(1, 2)] {
+        let numbers = table().project(&[0]).unwrap();
+        let no_columns = table().project(&[]).unwrap();
+        for rows in [
+            table(),
+            table().slice(0, 0),
+            table().slice(1, 2),
+            numbers.slice(0, 0),
+            no_columns.slice(0, 0),
+            no_columns,
+        ] {
             let Item::Message(Message::Batch(batch)) = sent(Item::Message(always(rows.clone()))) else {
                 panic!("rows are rows");
             };
             assert_eq!(batch.rows, rows);
             assert!(is_always(&batch));
         }
-        let events = Batch::new(vec![1, 2, 2].into(), Other::After(5), table());
-        let Item::Message(Message::Batch(batch)) = sent(Item::Message(Message::Batch(events))) else {
-            panic!("events are events");
-        };
-        assert_eq!((batch.sync.to_vec(), batch.other_at(2), &batch.rows), (vec![1, 2, 2], 7, &table()));
+        for other in [Other::Open, Other::After(5), Other::Column(vec![6, 7, 1].into())] {
+            for rows in [table(), table().project(&[]).unwrap()] {
+                let events = Batch::new(vec![1, 2, 2].into(), other.clone(), rows);
+                for events in [events.slice(0, 3), events.slice(1, 1), events.slice(3, 0)] {
+                    let Item::Message(Message::Batch(batch)) =
+                        sent(Item::Message(Message::Batch(events.clone())))
+                    else {
+                        panic!("events are events");
+                    };
+                    assert_eq!((&batch.sync, &batch.rows), (&events.sync, &events.rows));
+                    assert_eq!(batch.other_column(), events.other_column());
+                }
+            }
+        }
         assert!(matches!(sent(Item::End), Item::End));
         let time = Item::Message(Message::Punctuation(4));
         assert!(matches!(sent(time), Item::Message(Message::Punctuation(4))));

@@ -13,6 +13,7 @@
 
 mod channel;
 mod drive;
+mod encoding;
 mod epoch;
 mod frame;
 mod ipc;
@@ -24,7 +25,6 @@ mod network;
 mod pool;
 mod queues;
 mod route;
-mod string_views;
 mod topology;
 mod wire;
 mod wiring;

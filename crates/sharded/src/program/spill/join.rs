@@ -5,9 +5,9 @@
 //! `not in` is not: a null anywhere on the right leaves no row. It is left alone, and so are joins that
 //! promise an order.
 
-use super::compact::compact;
 use super::partition::HashPartitions;
 use super::read_once::{InContext, ReadOnceExec, with_reservation};
+use crate::compact::compact;
 use crate::lower::session;
 use crate::substitute::Substitute;
 use crate::unary::UnaryExec;

@@ -4,7 +4,7 @@
 //! joins and windows do not. Here these run on independent parts of their input: a join on the rows whose
 //! keys have the same hash, a window on some of its partitions.
 
-mod compact;
+mod compact_input;
 mod join;
 mod partition;
 mod read_once;
@@ -12,7 +12,7 @@ mod window;
 
 use crate::substitute::{Substitute, SubstituteExec};
 use crate::unary::UnaryExec;
-use compact::Compact;
+use compact_input::Compact;
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::physical_plan::joins::HashJoinExec;

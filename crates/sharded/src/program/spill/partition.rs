@@ -1,6 +1,6 @@
 //! Rows partitioned by the hash of their keys, in files.
 
-use super::compact::compact;
+use crate::compact::compact;
 use datafusion::arrow::array::{ArrayRef, RecordBatch, UInt32Array};
 use datafusion::arrow::compute::{concat_batches, take_record_batch};
 use datafusion::arrow::datatypes::SchemaRef;

@@ -1,60 +1,41 @@
 //! Batches that hold the memory of their own rows and no more.
 //!
 //! A slice keeps the whole batch that it was cut from, and a column of string views the buffers of all
-//! strings that were read with it. An operator that keeps such batches holds more memory than it accounts
-//! for, or accounts for more than its rows take.
+//! strings that were read with it. Whoever keeps such batches holds more memory than they account for, or
+//! accounts for more than their rows take.
 
-use crate::unary::UnaryOperator;
 use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, GenericByteViewArray, MutableArrayData, RecordBatch, RecordBatchOptions,
     make_array,
 };
 use datafusion::arrow::datatypes::{ByteViewType, DataType};
 use datafusion::common::Result;
-use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use futures::{StreamExt, TryStreamExt, stream};
 use std::sync::Arc;
 
 /// A column is copied if its buffers hold more than this many times the memory of its rows.
 const MAX_OVERHEAD: usize = 2;
 
-/// The same rows, in batches that hold the memory of their own rows only.
-#[derive(Debug, Clone)]
-pub(super) struct Compact;
-
-impl UnaryOperator for Compact {
-    const NAME: &'static str = "CompactExec";
-
-    fn execute(
-        &self,
-        input: &Arc<dyn ExecutionPlan>,
-        partition: usize,
-        context: Arc<TaskContext>,
-    ) -> Result<SendableRecordBatchStream> {
-        let most = context.session_config().batch_size();
-        let parts = input.execute(partition, context)?.map_ok(move |rows| {
-            let count = rows.num_rows();
-            let part = move |at| compact(&rows.slice(at, most.min(count - at)));
-            stream::iter((0..count).step_by(most).map(part))
-        });
-        Ok(Box::pin(RecordBatchStreamAdapter::new(input.schema(), parts.try_flatten().boxed())))
-    }
-}
-
 /// Copies the columns whose buffers are much larger than their rows.
 ///
 /// # Errors
 /// `ArrowError` if the columns do not fit the schema.
-pub(super) fn compact(rows: &RecordBatch) -> Result<RecordBatch> {
-    let columns = rows.columns().iter().map(|column| match column.data_type() {
-        DataType::Utf8View => compact_views(column, column.as_string_view()),
-        DataType::BinaryView => compact_views(column, column.as_binary_view()),
-        _ => compact_column(column),
-    });
+pub(crate) fn compact(rows: &RecordBatch) -> Result<RecordBatch> {
+    with_columns(rows, |column| compact_strings(column).unwrap_or_else(|| compact_column(column)))
+}
+
+/// Copies the columns of string views whose buffers are much larger than their strings. Whoever writes such a
+/// column writes all that is in its buffers.
+///
+/// # Errors
+/// `ArrowError` if the columns do not fit the schema.
+pub(crate) fn compact_views(rows: &RecordBatch) -> Result<RecordBatch> {
+    with_columns(rows, |column| compact_strings(column).unwrap_or_else(|| Arc::clone(column)))
+}
+
+fn with_columns(rows: &RecordBatch, column: impl Fn(&ArrayRef) -> ArrayRef) -> Result<RecordBatch> {
+    let columns = rows.columns().iter().map(column).collect();
     let count = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
-    Ok(RecordBatch::try_new_with_options(rows.schema(), columns.collect(), &count)?)
+    Ok(RecordBatch::try_new_with_options(rows.schema(), columns, &count)?)
 }
 
 /// Whether buffers of `held` bytes are too large for rows that use this many of them.
@@ -62,8 +43,16 @@ fn is_oversized(held: usize, used: usize) -> bool {
     held > MAX_OVERHEAD * used
 }
 
-/// A column of views, in a buffer of its own if its buffers are too large.
-fn compact_views<T: ByteViewType>(column: &ArrayRef, views: &GenericByteViewArray<T>) -> ArrayRef {
+/// A column of views, in a buffer of its own if its buffers are too large; none if it is another column.
+fn compact_strings(column: &ArrayRef) -> Option<ArrayRef> {
+    match column.data_type() {
+        DataType::Utf8View => Some(compact_strings_of(column, column.as_string_view())),
+        DataType::BinaryView => Some(compact_strings_of(column, column.as_binary_view())),
+        _ => None,
+    }
+}
+
+fn compact_strings_of<T: ByteViewType>(column: &ArrayRef, views: &GenericByteViewArray<T>) -> ArrayRef {
     let buffers: usize = views.data_buffers().iter().map(|buffer| buffer.capacity()).sum();
     let used = views.total_buffer_bytes_used() + size_of_val(&views.views()[..]);
     match is_oversized(buffers + views.views().inner().capacity(), used) {
