@@ -37,6 +37,11 @@ pub fn canonical_not_null(expr: Expr) -> Expr {
     in_canonical_form(expr, &NOT_NULL)
 }
 
+/// Whether a function is the one that gives values in that form.
+pub fn is_canonical(function: &ScalarUDF) -> bool {
+    function.inner().downcast_ref::<Canonical>().is_some()
+}
+
 /// Calls the function, or folds a literal.
 fn in_canonical_form(expr: Expr, function: &ScalarUDF) -> Expr {
     match expr {

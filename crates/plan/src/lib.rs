@@ -63,7 +63,9 @@ mod stream;
 mod value_errors;
 
 pub use aggregate::{Agg, AggFunction, UserFunction, aggregate_of, avg_udaf, engine_functions};
-pub use canonical::{canonical, canonical_f64, canonical_not_null, canonical_values, has_floats};
+pub use canonical::{
+    canonical, canonical_f64, canonical_not_null, canonical_values, has_floats, is_canonical,
+};
 pub use codec::{References, step_bytes};
 pub use conditions::{flat_conditions, has_long_conditions};
 pub use duration::Duration;

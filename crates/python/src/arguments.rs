@@ -5,6 +5,7 @@
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDelta, PyDeltaAccess, PyString};
+use std::time::Instant;
 use whimbrel_plan::Duration;
 
 use crate::error::invalid;
@@ -85,4 +86,11 @@ fn integer(object: &Bound<'_, PyAny>) -> PyResult<Option<i64>> {
         Ok(integer) => Ok(Some(integer)),
         Err(_) => Err(invalid(format!("{} is too large a number for a duration", values::show(object)))),
     }
+}
+
+/// When a wait of so many seconds ends; none if it has no end, or one that no clock can measure. What is no
+/// number, or less than none, means not to wait.
+pub fn deadline(seconds: Option<f64>) -> Option<Instant> {
+    let wait = std::time::Duration::try_from_secs_f64(seconds?.max(0.0)).ok()?;
+    Instant::now().checked_add(wait)
 }

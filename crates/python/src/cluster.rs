@@ -13,7 +13,7 @@ use whimbrel_session::durable::wall_duration;
 use whimbrel_sharded::Options;
 use whimbrel_sharded::runtime::RemoteRuntime;
 
-use crate::arguments::Length;
+use crate::arguments::{Length, deadline};
 use crate::error::{OrRaise, invalid, raise};
 use crate::plan::NativePlan;
 use crate::shutdown::detach;
@@ -175,9 +175,7 @@ pub fn wait_until(
     seconds: Option<f64>,
     wait: impl Fn(Instant) -> datafusion::error::Result<bool> + Sync,
 ) -> PyResult<bool> {
-    let limit = seconds.map(|seconds| Duration::try_from_secs_f64(seconds.max(0.0)));
-    let limit = limit.transpose().map_err(|error| invalid(error.to_string()))?;
-    let until = limit.and_then(|limit| Instant::now().checked_add(limit));
+    let until = deadline(seconds);
     loop {
         let poll = Instant::now() + POLL_INTERVAL;
         let next = until.map_or(poll, |until| until.min(poll));

@@ -10,7 +10,7 @@ use pyo3::types::PyInt;
 use std::any::Any;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use whimbrel_plan::names::unknown_column;
 use whimbrel_plan::{Partitioning, Ranges, Source, Stream, TimeSpec, source_of};
 use whimbrel_session::durable::wall_duration;
@@ -19,7 +19,7 @@ use whimbrel_sharded::dataset::{
 };
 use whimbrel_temporal::{Disorder, IngressOptions, OnCompleted, Punctuate};
 
-use crate::arguments::{Count, Length};
+use crate::arguments::{Count, Length, deadline};
 use crate::error::{OrRaise, PythonError, invalid, raise, unavailable};
 use crate::plan::NativePlan;
 use crate::shutdown::{self, InterpreterGuard, detach};
@@ -290,10 +290,7 @@ impl NativeSender {
             [one] => one.clone(),
             several => concat_batches(&table.schema, several).or_raise()?,
         };
-        let until = timeout.and_then(|seconds| {
-            // A timeout beyond the range of the clock is none.
-            Duration::try_from_secs_f64(seconds.max(0.0)).ok().and_then(|d| Instant::now().checked_add(d))
-        });
+        let until = deadline(timeout);
         let mut patience = || match until {
             Some(until) if Instant::now() >= until => Err(PythonError::pass(unavailable(format!(
                 "the query is behind: there was no room for the rows within {} s, and none was sent; push them again \

@@ -15,7 +15,7 @@ use whimbrel_sharded::{Job, LateRows, Options, Progress, action, run};
 use whimbrel_temporal::Message;
 
 use crate::activity::{self, OperatorTuple};
-use crate::arguments::Count;
+use crate::arguments::{Count, deadline};
 use crate::error::{OrRaise, PythonError, invalid};
 use crate::events;
 use crate::plan::NativePlan;
@@ -105,9 +105,7 @@ pub fn wait_in_background(
         ));
     }
     let _guard = InterpreterGuard::new().or_raise()?;
-    // A number that is no duration, such as NaN, means not to wait.
-    let until = seconds.map(|s| Duration::try_from_secs_f64(s.clamp(0.0, 1e9)).unwrap_or_default());
-    let until = until.map(|wait| Instant::now() + wait);
+    let until = deadline(seconds);
     loop {
         let left = until.map_or(POLL_INTERVAL, |until| until.saturating_duration_since(Instant::now()));
         let ended = detach(py, || wait(left.min(POLL_INTERVAL)));

@@ -2,6 +2,8 @@
 
 use crate::references::PlanReferences;
 use datafusion::common::{DataFusionError, Result, plan_err};
+use percent_encoding::percent_decode_str;
+use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -28,7 +30,7 @@ pub fn connect(address: &str) -> Result<Arc<Cluster>> {
     let address = Address::parse(address)?;
     let cluster = Cluster::connect(address.open()?, Arc::new(PlanReferences))?;
     Ok(Arc::new(match address.virtual_cluster {
-        Some(name) => cluster.cluster(name)?,
+        Some(name) => cluster.cluster(&name)?,
         None => cluster,
     }))
 }
@@ -89,9 +91,9 @@ struct Address<'a> {
     /// That of its Redis.
     url: &'a str,
     /// What it is called there.
-    name: &'a str,
+    name: Cow<'a, str>,
     /// A virtual cluster of it.
-    virtual_cluster: Option<&'a str>,
+    virtual_cluster: Option<Cow<'a, str>>,
     /// How many replicas of the Redis have to have what its processes agree on.
     replicas: usize,
 }
@@ -109,15 +111,22 @@ impl Address<'_> {
             return refused("it begins with neither redis:// nor rediss://");
         }
         let (url, parameters) = address.split_once('?').unwrap_or((address, ""));
-        let mut parsed = Address { url, name: DEFAULT_NAME, virtual_cluster: None, replicas: 0 };
+        let mut parsed = Address { url, name: DEFAULT_NAME.into(), virtual_cluster: None, replicas: 0 };
         for parameter in parameters.split('&').filter(|parameter| !parameter.is_empty()) {
-            match parameter.split_once('=') {
-                Some(("cluster", name)) if !name.is_empty() => parsed.name = name,
-                Some(("virtual", name)) if !name.is_empty() => parsed.virtual_cluster = Some(name),
-                Some(("replicas", number)) => match number.parse() {
+            let Some((parameter, value)) = parameter.split_once('=') else {
+                return refused("it has a parameter without a value");
+            };
+            let Ok(value) = percent_decode_str(value).decode_utf8() else {
+                return refused("a parameter is no text");
+            };
+            match parameter {
+                "cluster" if !value.is_empty() => parsed.name = value,
+                "virtual" if !value.is_empty() => parsed.virtual_cluster = Some(value),
+                "replicas" => match value.parse() {
                     Ok(replicas) => parsed.replicas = replicas,
                     Err(_) => return refused("`replicas` is a number"),
                 },
+                "cluster" | "virtual" => return refused("a name is empty"),
                 _ => return refused("it has an unknown parameter"),
             }
         }
@@ -129,8 +138,8 @@ impl Address<'_> {
     fn open(&self) -> Result<Arc<dyn ControlStore>> {
         let options = RedisOptions { replicas: self.replicas, ..RedisOptions::default() };
         let probe = RedisOptions { deadline: CONNECT_DEADLINE, ..options };
-        let opened = RedisStore::open(self.url, self.name, probe)
-            .and_then(|_| RedisStore::open(self.url, self.name, options));
+        let opened = RedisStore::open(self.url, &self.name, probe)
+            .and_then(|_| RedisStore::open(self.url, &self.name, options));
         match opened {
             Ok(store) => Ok(Arc::new(store)),
             Err(whimbrel_control::Error::Invalid(text)) => plan_err!("{text}"),
@@ -148,12 +157,16 @@ mod tests {
 
     #[test]
     fn addresses_have_names() {
-        let parts = |address: &'static str| {
-            Address::parse(address).map(|parsed| (parsed.url, parsed.name, parsed.virtual_cluster))
+        let parts = |address: &'static str| -> Result<(&str, String, String)> {
+            let parsed = Address::parse(address)?;
+            let of = parsed.virtual_cluster.map(Cow::into_owned).unwrap_or_default();
+            Ok((parsed.url, parsed.name.into_owned(), of))
         };
-        assert_eq!(parts("redis://h:1").unwrap(), ("redis://h:1", DEFAULT_NAME, None));
-        assert_eq!(parts("redis://h/2?cluster=a").unwrap(), ("redis://h/2", "a", None));
-        assert_eq!(parts("redis://h?virtual=v&cluster=a").unwrap(), ("redis://h", "a", Some("v")));
+        let expected = |url, name: &str, of: &str| (url, name.to_string(), of.to_string());
+        assert_eq!(parts("redis://h:1").unwrap(), expected("redis://h:1", DEFAULT_NAME, ""));
+        assert_eq!(parts("redis://h/2?cluster=a").unwrap(), expected("redis://h/2", "a", ""));
+        assert_eq!(parts("redis://h?virtual=v&cluster=a").unwrap(), expected("redis://h", "a", "v"));
+        assert_eq!(parts("redis://h?virtual=a%26b+c").unwrap(), expected("redis://h", DEFAULT_NAME, "a&b+c"));
         assert_eq!(Address::parse("redis://h,i?replicas=1").map(|parsed| parsed.replicas).unwrap(), 1);
         for wrong in [
             "http://h",
@@ -161,6 +174,7 @@ mod tests {
             "redis://h?claster=a",
             "redis://h?cluster",
             "redis://h?replicas=x",
+            "redis://h?virtual=%ff",
         ] {
             assert!(parts(wrong).is_err(), "{wrong}");
         }

@@ -1,6 +1,6 @@
 //! Snapshot aggregates: group by, distinct, and the first step of a combined aggregate.
 
-use super::exprs::{columns, keyed};
+use super::exprs::{columns, keyed, physical};
 use super::{grouping_sets, replay};
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::{Field, SchemaRef};
@@ -74,7 +74,7 @@ fn with_totals(graph: &mut Graph, plan: &Aggregate, totals: &[ScalarValue], node
     let filtered = |graph: &mut Graph, numbers: &[ScalarValue], negated| -> Result<NodeId> {
         let number = Expr::from(plan.schema.qualified_field(index));
         let is_one = number.in_list(numbers.iter().cloned().map(lit).collect(), negated);
-        let predicate = whimbrel_plan::physical(&is_one, &plan.schema)?;
+        let predicate = physical(&is_one, &plan.schema)?;
         Ok(graph.add(Box::new(operators::Where::new(predicate)), &[node]))
     };
     let mut parts = vec![filtered(graph, totals, true)?];
@@ -130,7 +130,7 @@ pub(super) fn combine(graph: &mut Graph, plan: &Combine, input: NodeId) -> Resul
 /// `Plan` if it cannot be computed.
 pub(super) fn call(expr: &Expr, schema: &DFSchema) -> Result<AggregateCall> {
     let Ok((name, aggregate)) = aggregate_of(expr) else { return replay::call(expr, schema) };
-    let physical = |e: &Expr| whimbrel_plan::physical(e, schema);
+    let physical = |e: &Expr| physical(e, schema);
     Ok(AggregateCall {
         function: aggregate.function.map_user(|user| user.aggregate().clone()),
         argument: aggregate.argument.as_ref().map(physical).transpose()?,

@@ -120,6 +120,11 @@ fn operand(expr: Expr, args: &mut Vec<Expr>) -> Formula {
     Formula::Argument(first)
 }
 
+/// The formula that a function computes, if it is one of integers.
+pub(super) fn integer_formula(function: &ScalarUDF) -> Option<&Formula> {
+    function.inner().downcast_ref::<IntegerFormula>().map(|integers| &integers.formula)
+}
+
 /// Addition, subtraction and multiplication of decimals.
 static DECIMAL_FUNCTIONS: LazyLock<[Arc<ScalarUDF>; 3]> = LazyLock::new(|| {
     let named = [("plus", Operator::Plus), ("minus", Operator::Minus), ("times", Operator::Multiply)];

@@ -1,5 +1,6 @@
 //! Physical expressions, and the columns of keys.
 
+use super::native;
 use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::{Expr, ExprSchemable};
@@ -9,12 +10,20 @@ use std::sync::Arc;
 use whimbrel_temporal::operators::Select;
 use whimbrel_temporal::{Graph, NodeId};
 
+/// A physical expression, of which what is worth it is compiled.
+///
+/// # Errors
+/// `Plan` if the expression cannot be evaluated over these columns.
+pub(super) fn physical(expr: &Expr, schema: &DFSchema) -> Result<Arc<dyn PhysicalExpr>> {
+    native::compile(whimbrel_plan::physical(expr, schema)?, schema.as_arrow())
+}
+
 /// Physical expressions, in order.
 ///
 /// # Errors
-/// `Plan` if an expression cannot be evaluated over these columns.
+/// As [`physical`].
 pub(super) fn physical_exprs(exprs: &[Expr], schema: &DFSchema) -> Result<Vec<Arc<dyn PhysicalExpr>>> {
-    exprs.iter().map(|e| whimbrel_plan::physical(e, schema)).collect()
+    exprs.iter().map(|e| physical(e, schema)).collect()
 }
 
 /// The column at a place.
@@ -61,7 +70,7 @@ pub(super) fn keyed(graph: &mut Graph, node: NodeId, schema: &DFSchema, key: &[E
         indices.push(index.unwrap_or(fields.len()));
         if index.is_none() {
             let (_, field) = expr.to_field(schema)?;
-            exprs.push(whimbrel_plan::physical(expr, schema)?);
+            exprs.push(physical(expr, schema)?);
             fields.push(field);
         }
     }

@@ -4,7 +4,7 @@
 //! depends on the columns that the condition reads: so the semi join or anti join looks these columns up
 //! among the pairs that are left, with null equal to null.
 
-use super::exprs::{Keyed, column, columns, keyed, nulls, relabel};
+use super::exprs::{Keyed, column, columns, keyed, nulls, physical, relabel};
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::{DFSchema, JoinType, NullEquality, Result, plan_err};
 use datafusion::logical_expr::{Expr, Join};
@@ -119,7 +119,7 @@ impl Sides<'_> {
         match &self.plan.filter {
             None => Ok(node),
             Some(filter) => {
-                let predicate = whimbrel_plan::physical(filter, &self.both)?;
+                let predicate = physical(filter, &self.both)?;
                 Ok(graph.add(Box::new(Where::new(predicate)), &[node]))
             }
         }

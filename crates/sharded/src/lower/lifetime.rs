@@ -1,6 +1,6 @@
 //! Nodes that read or change lifetimes: windows, sessions, clips.
 
-use super::exprs::keyed;
+use super::exprs::{keyed, physical};
 use super::{aggregate, arithmetic, pattern};
 use datafusion::common::{DFSchema, Result, internal_err};
 use datafusion::logical_expr::{Expr, Operator as Op, UserDefinedLogicalNodeCore, lit};
@@ -10,7 +10,7 @@ use whimbrel_plan::calendar::Grid;
 use whimbrel_plan::nodes::{
     self, HoppingWindows, LifetimeChange, Node, QuantizeGrid, lifetime_schema, start_schema,
 };
-use whimbrel_plan::{column, physical, properties};
+use whimbrel_plan::{column, properties};
 use whimbrel_temporal::operators;
 use whimbrel_temporal::{DurationRule, Graph, Lifetimes, NodeId, Operator, unit_of};
 

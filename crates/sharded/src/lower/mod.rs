@@ -11,7 +11,7 @@
 //! aggregates of DataFusion; `row_pattern` looks for patterns in the rows of a partition.
 //!
 //! Both: `exprs`; `arithmetic`, with `integer`, `decimal`, `formula` and `canonical`, replaces operations of
-//! DataFusion.
+//! DataFusion; `native` compiles expressions.
 
 mod aggregate;
 mod arithmetic;
@@ -26,6 +26,7 @@ mod integer;
 mod join;
 mod leaf;
 mod lifetime;
+mod native;
 mod pattern;
 mod relational;
 mod replay;

@@ -4,6 +4,7 @@
 use super::compact_views::CompactStringViews;
 use super::direct_index::DirectIndexAggregate;
 use super::leaf::{Leaf, LeafInfo};
+use super::native::NativeExpressions;
 use super::row_pattern::{RowPatternPartitions, lower_row_patterns};
 use super::sequential_union::SequentialUnion;
 use super::sliding::recompute_frames;
@@ -81,6 +82,7 @@ fn deterministic(join_filters: bool, without: &[&str]) -> SessionState {
     rules.push(Arc::new(DirectIndexAggregate));
     rules.push(Arc::new(RowPatternPartitions));
     rules.push(Arc::new(CompactStringViews));
+    rules.push(Arc::new(NativeExpressions));
     SessionStateBuilder::new()
         .with_config(config)
         .with_default_features()

@@ -1,6 +1,6 @@
 //! Nodes that work row by row: `where`, `select`, `unnest`; and `union`.
 
-use super::exprs::{physical_exprs, relabel};
+use super::exprs::{physical, physical_exprs, relabel};
 use datafusion::common::{Result, plan_err};
 use datafusion::logical_expr::{Filter, Projection, Union, Unnest};
 use whimbrel_temporal::operators;
@@ -11,7 +11,7 @@ use whimbrel_temporal::{Graph, NodeId};
 /// # Errors
 /// `Plan` if the predicate cannot be evaluated.
 pub(super) fn filter(graph: &mut Graph, plan: &Filter, input: NodeId) -> Result<NodeId> {
-    let predicate = whimbrel_plan::physical(&plan.predicate, plan.input.schema())?;
+    let predicate = physical(&plan.predicate, plan.input.schema())?;
     Ok(graph.add(Box::new(operators::Where::new(predicate)), &[input]))
 }
 

@@ -1,6 +1,7 @@
 //! Sorts and limits of a relation that changes: its first rows in an order.
 
 use super::canonical::order_key;
+use super::exprs::physical;
 use datafusion::arrow::compute::SortOptions;
 use datafusion::common::{DFSchema, Result, plan_err};
 use datafusion::logical_expr::{FetchType, Limit, LogicalPlan, SkipType, SortExpr};
@@ -42,7 +43,7 @@ fn extent(limit: &Limit) -> Result<(usize, usize)> {
 /// What rows are ordered by, as physical expressions. Lists and structs are ordered as in tables.
 pub(super) fn order(by: &[SortExpr], schema: &DFSchema) -> Result<Vec<PhysicalSortExpr>> {
     let one = |by: &SortExpr| {
-        let expr = whimbrel_plan::physical(&order_key(by.expr.clone(), schema).data, schema)?;
+        let expr = physical(&order_key(by.expr.clone(), schema).data, schema)?;
         let options = SortOptions { descending: !by.asc, nulls_first: by.nulls_first };
         Ok(PhysicalSortExpr { expr, options })
     };

@@ -1,0 +1,187 @@
+//! Expressions that run as machine code (trill.txt §4).
+//!
+//! [`compile`] replaces the parts of an expression that are worth it: those of which Arrow's kernels have no
+//! fast way, and which take many of them. Such a part is compiled once it has seen enough rows, and where
+//! machine code has no result, it is interpreted: the answer, and the error, is that of DataFusion.
+
+mod rule;
+#[cfg(test)]
+mod tests;
+mod translate;
+
+pub(super) use rule::NativeExpressions;
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::{DataType, FieldRef, Schema};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::{Result, internal_err};
+use datafusion::logical_expr::ColumnarValue;
+use datafusion::physical_expr::PhysicalExpr;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock};
+use translate::{Translation, translate};
+use whimbrel_native::Compiled;
+
+/// An expression that has seen fewer rows is interpreted: it takes about as long to compile it.
+const MIN_ROWS: usize = 1 << 15;
+
+/// An expression that had no result so often is interpreted from then on.
+const MAX_FAILURES: usize = 3;
+
+/// Which expressions are compiled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    /// Those that are worth it, once they have seen enough rows.
+    Worthwhile,
+    /// All that can be, at once: for tests.
+    Always,
+    /// None.
+    Never,
+}
+
+/// As the environment says: `WHIMBREL_NATIVE` is `always` or `never`.
+static MODE: LazyLock<Mode> = LazyLock::new(|| match std::env::var("WHIMBREL_NATIVE").as_deref() {
+    Ok("always") => Mode::Always,
+    Ok("never") => Mode::Never,
+    _ => Mode::Worthwhile,
+});
+
+/// Replaces the parts of an expression over these columns that are compiled.
+///
+/// # Errors
+/// `Internal` if an expression cannot be rebuilt.
+pub(super) fn compile(expr: Arc<dyn PhysicalExpr>, schema: &Schema) -> Result<Arc<dyn PhysicalExpr>> {
+    compile_in(*MODE, expr, schema)
+}
+
+fn compile_in(mode: Mode, expr: Arc<dyn PhysicalExpr>, schema: &Schema) -> Result<Arc<dyn PhysicalExpr>> {
+    if mode == Mode::Never {
+        return Ok(expr);
+    }
+    expr.transform_down(|expr| {
+        if !translate::is_known(&expr) {
+            return Ok(Transformed::new(expr, false, TreeNodeRecursion::Jump));
+        }
+        match translate(&expr, schema).filter(|found| mode == Mode::Always || found.is_worthwhile()) {
+            Some(found) => {
+                let native = NativeExpr::new(expr, found, schema, mode)?;
+                Ok(Transformed::new(Arc::new(native) as _, true, TreeNodeRecursion::Jump))
+            }
+            None => Ok(Transformed::no(expr)),
+        }
+    })
+    .data()
+}
+
+/// An expression that is compiled. To others it is what it was before: its only child.
+#[derive(Debug)]
+struct NativeExpr {
+    interpreted: Arc<dyn PhysicalExpr>,
+    /// The columns that it reads, in the order of their numbers.
+    columns: Vec<usize>,
+    compiled: Compiled,
+    data_type: DataType,
+    mode: Mode,
+    /// How many rows it has seen.
+    rows: AtomicUsize,
+    /// How often the compiled expression had no result.
+    failures: AtomicUsize,
+}
+
+impl NativeExpr {
+    fn new(
+        interpreted: Arc<dyn PhysicalExpr>,
+        found: Translation,
+        schema: &Schema,
+        mode: Mode,
+    ) -> Result<NativeExpr> {
+        Ok(NativeExpr {
+            data_type: interpreted.data_type(schema)?,
+            interpreted,
+            columns: found.columns,
+            compiled: Compiled::new(found.expression),
+            mode,
+            rows: AtomicUsize::new(0),
+            failures: AtomicUsize::new(0),
+        })
+    }
+
+    /// Whether machine code is used for these rows.
+    fn is_used(&self, rows: usize) -> bool {
+        let before = self.rows.fetch_add(rows, Ordering::Relaxed);
+        match self.mode {
+            Mode::Always => true,
+            _ => before + rows >= MIN_ROWS && self.failures.load(Ordering::Relaxed) < MAX_FAILURES,
+        }
+    }
+}
+
+impl PhysicalExpr for NativeExpr {
+    fn data_type(&self, _: &Schema) -> Result<DataType> {
+        Ok(self.data_type.clone())
+    }
+
+    fn nullable(&self, schema: &Schema) -> Result<bool> {
+        self.interpreted.nullable(schema)
+    }
+
+    fn return_field(&self, schema: &Schema) -> Result<FieldRef> {
+        self.interpreted.return_field(schema)
+    }
+
+    fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
+        let rows = batch.num_rows();
+        // `case` asks what an expression is for rows without columns.
+        let column = |index: &usize| batch.columns().get(*index).cloned();
+        if self.is_used(rows)
+            && let Some(columns) = self.columns.iter().map(column).collect::<Option<Vec<_>>>()
+        {
+            if let Some(values) = self.compiled.evaluate(&columns, rows, &self.data_type) {
+                return Ok(ColumnarValue::Array(values));
+            }
+            self.failures.fetch_add(1, Ordering::Relaxed);
+        }
+        self.interpreted.evaluate(batch)
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn PhysicalExpr>> {
+        vec![&self.interpreted]
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn PhysicalExpr>>,
+    ) -> Result<Arc<dyn PhysicalExpr>> {
+        // Its columns may have moved, so it is interpreted.
+        match (children.pop(), children.is_empty()) {
+            (Some(only), true) => Ok(only),
+            _ => internal_err!("an expression that is compiled has one child"),
+        }
+    }
+
+    fn fmt_sql(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.interpreted.fmt_sql(f)
+    }
+}
+
+impl fmt::Display for NativeExpr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.interpreted, f)
+    }
+}
+
+impl PartialEq for NativeExpr {
+    fn eq(&self, other: &Self) -> bool {
+        self.interpreted.eq(&other.interpreted)
+    }
+}
+
+impl Eq for NativeExpr {}
+
+impl Hash for NativeExpr {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.interpreted.hash(state);
+    }
+}

@@ -1,0 +1,56 @@
+//! Compiles the expressions of relational plans.
+
+use super::compile;
+use datafusion::common::Result;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::physical_expr::projection::ProjectionExpr;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::filter::{FilterExec, FilterExecBuilder};
+use datafusion::physical_plan::projection::ProjectionExec;
+use std::sync::Arc;
+
+/// Compiles the expressions of projections and filters. It runs after all rules that look at expressions.
+#[derive(Debug)]
+pub(in super::super) struct NativeExpressions;
+
+impl PhysicalOptimizerRule for NativeExpressions {
+    fn name(&self) -> &str {
+        "native_expressions"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        plan.transform_up(|plan| {
+            if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
+                return of_projection(projection);
+            }
+            match plan.downcast_ref::<FilterExec>() {
+                Some(filter) => of_filter(filter),
+                None => Ok(Transformed::no(plan)),
+            }
+        })
+        .data()
+    }
+}
+
+fn of_projection(projection: &ProjectionExec) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
+    let schema = projection.input().schema();
+    let exprs = projection.expr().iter().map(|column| {
+        let expr = compile(Arc::clone(&column.expr), &schema)?;
+        Ok(ProjectionExpr { expr, alias: column.alias.clone() })
+    });
+    let exprs = exprs.collect::<Result<Vec<_>>>()?;
+    let compiled = ProjectionExec::try_new(exprs, Arc::clone(projection.input()))?;
+    Ok(Transformed::yes(Arc::new(compiled)))
+}
+
+fn of_filter(filter: &FilterExec) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
+    let predicate = compile(Arc::clone(filter.predicate()), &filter.input().schema())?;
+    let compiled = FilterExecBuilder::from(filter).with_predicate(predicate).build()?;
+    Ok(Transformed::yes(Arc::new(compiled)))
+}
