@@ -11,11 +11,18 @@ use datafusion::physical_expr::expressions::{
     NotExpr, TryCastExpr,
 };
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
+use std::collections::HashMap;
 use std::sync::Arc;
 use whimbrel_native::{Arithmetic, Comparison, Expression, Kind};
 
 /// A list of more values is looked up faster than it is compared.
 const MAX_LIST: usize = 8;
+
+/// An expression of more operations is not compiled as one: that takes long, and so does every walk over it.
+const MAX_OPERATIONS: usize = 256;
+
+/// The same of expressions that are not translated yet.
+const MAX_PARTS: usize = 2 * MAX_OPERATIONS;
 
 /// Kernels compute this many operations of numbers faster than one loop over the rows does.
 const FEW_OPERATIONS: usize = 4;
@@ -42,9 +49,46 @@ pub(super) fn translate(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Option
     let mut translator = Translator { schema, columns: Vec::new() };
     let expression = translator.expression(expr)?;
     let kind = Kind::of(&expr.data_type(schema).ok()?)?;
-    let reads = !translator.columns.is_empty() && expression.operations() > 0;
-    (reads && expression.kind() == Some(kind))
+    let is_computed =
+        !translator.columns.is_empty() && (1..=MAX_OPERATIONS).contains(&expression.operations());
+    (is_computed && expression.kind() == Some(kind))
         .then_some(Translation { expression, columns: translator.columns })
+}
+
+/// What is known of an expression before it is translated.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Extent {
+    parts: usize,
+    /// Whether something in it may be worth it.
+    is_promising: bool,
+}
+
+impl Extent {
+    /// Whether it is too large to be compiled as one.
+    pub fn is_too_large(self) -> bool {
+        self.parts > MAX_PARTS
+    }
+
+    /// Whether something in it may be worth it.
+    pub fn is_promising(self) -> bool {
+        self.is_promising
+    }
+}
+
+/// The extents of expressions, by their addresses.
+pub(super) type Extents = HashMap<*const (), Extent>;
+
+/// The extents of an expression and of all its parts. Conditions may have a million.
+pub(super) fn measure(expr: &Arc<dyn PhysicalExpr>, extents: &mut Extents) -> Extent {
+    let is_division = |binary: &BinaryExpr| matches!(binary.op(), Operator::Divide | Operator::Modulo);
+    let is_promising = expr.is::<CaseExpr>() || expr.downcast_ref::<BinaryExpr>().is_some_and(is_division);
+    let own = Extent { parts: 1, is_promising };
+    let extent = expr.children().into_iter().fold(own, |sum, part| {
+        let part = measure(part, extents);
+        Extent { parts: sum.parts + part.parts, is_promising: sum.is_promising || part.is_promising }
+    });
+    extents.insert(Arc::as_ptr(expr).cast(), extent);
+    extent
 }
 
 /// Whether an expression may be rebuilt with other operands. Others may change while they run.
