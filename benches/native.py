@@ -87,14 +87,14 @@ def peer_queries(rows: int) -> dict[str, Callable[[], pa.Table]]:
 def measure(runner: str, rows: int, repeats: int) -> dict[str, dict]:
     """Run each query some times; give the seconds of its runs, and its answer."""
     results = {}
-    runs_of = peer_queries(rows) if runner == PEER else queries(rows)
-    for name, run in runs_of.items():
-        runs, answer = [], None
+    for name, run in (peer_queries(rows) if runner == PEER else queries(rows)).items():
+        runs, values = [], []
         for _ in range(repeats + 1):
             start = time.perf_counter()
             answer = run()
             runs.append(time.perf_counter() - start)
-        results[name] = {"runs": runs, "answer": [float(value) for value in answer.to_pylist()[0].values()]}
+            values = [float(value) for value in answer.to_pylist()[0].values()]
+        results[name] = {"runs": runs, "answer": values}
     return results
 
 

@@ -147,9 +147,7 @@ def test_a_worker_that_cannot_be_reached_is_an_error(tmp_path: Path) -> None:
         hidden = subprocess.Popen([*command, "--listen", "127.0.0.1:0", "--host", "127.0.0.2"])
         try:
             wait_until(lambda: len(started.workers) == 2, "the worker does not come")
-            with pytest.raises(
-                wb.UnavailableError, match="is alive, but cannot be reached"
-            ):
+            with pytest.raises(wb.UnavailableError, match="is alive, but cannot be reached"):
                 wb.from_arrow(numbers, shards=2).to_rows(on=started)
         finally:
             hidden.kill()
