@@ -16,25 +16,25 @@ use cranelift_codegen::ir::{Type, types};
 pub enum Kind {
     /// A truth value: a bit in a column, a byte in a register.
     Bool,
-    /// Integers with a sign.
+    /// An integer of 8 bits with a sign.
     I8,
-    /// Of 16 bits.
+    /// An integer of 16 bits with a sign.
     I16,
-    /// Of 32 bits.
+    /// An integer of 32 bits with a sign.
     I32,
-    /// Of 64 bits.
+    /// An integer of 64 bits with a sign.
     I64,
-    /// Integers without a sign.
+    /// An integer of 8 bits without a sign.
     U8,
-    /// Of 16 bits.
+    /// An integer of 16 bits without a sign.
     U16,
-    /// Of 32 bits.
+    /// An integer of 32 bits without a sign.
     U32,
-    /// Of 64 bits.
+    /// An integer of 64 bits without a sign.
     U64,
-    /// Floats of 32 bits.
+    /// A float of 32 bits.
     F32,
-    /// Floats of 64 bits.
+    /// A float of 64 bits.
     F64,
 }
 
