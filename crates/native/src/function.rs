@@ -40,7 +40,7 @@ struct LoadedPointers {
     kind: Kind,
     values: Value,
     first_value: Value,
-    /// The bitmap and its first bit, if the column may have nulls.
+    /// The bitmap and its first bit, if the column has nulls.
     valid: Option<(Value, Value)>,
 }
 
@@ -51,7 +51,7 @@ type Entry = extern "C" fn(*const ColumnPointers, i64, *mut u8, *mut u8) -> i8;
 /// A function of columns, which is run over batches of rows.
 pub(crate) struct Function {
     entry: Entry,
-    /// The kind of each column that it reads, and whether it may have nulls.
+    /// The kind of each column that it reads, and whether it has nulls.
     columns: Vec<Option<(Kind, bool)>>,
     result: Kind,
     /// Whether a result may be null.
@@ -107,7 +107,7 @@ impl Function {
             let Some((kind, nulls)) = expected else { return Some(ColumnPointers::none()) };
             let is_expected = Kind::of(column.data_type()) == Some(*kind)
                 && column.len() == rows
-                && (*nulls || column.null_count() == 0);
+                && *nulls == (column.null_count() > 0);
             is_expected.then(|| ColumnPointers::of(column, *kind))?
         });
         pointers.collect()

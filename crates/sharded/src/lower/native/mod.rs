@@ -21,7 +21,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
-use translate::{Extent, Extents, Translation, measure, translate};
+use translate::{Sizes, Translation, measure, translate};
 use whimbrel_native::Compiled;
 
 /// An expression that has seen fewer rows is interpreted: it takes about as long to compile it.
@@ -60,15 +60,15 @@ fn compile_in(mode: Mode, expr: Arc<dyn PhysicalExpr>, schema: &Schema) -> Resul
     if mode == Mode::Never {
         return Ok(expr);
     }
-    let mut extents = Extents::new();
-    measure(&expr, &mut extents);
+    let mut sizes = Sizes::new();
+    measure(&expr, &mut sizes);
     expr.transform_down(|expr| {
-        let extent = extents.get(&Arc::as_ptr(&expr).cast()).copied();
-        let is_promising = mode == Mode::Always || extent.is_some_and(Extent::is_promising);
+        let size = sizes.get(&Arc::as_ptr(&expr).cast()).copied();
+        let is_promising = mode == Mode::Always || size.is_some_and(|size| size.is_promising);
         if !is_promising || !translate::is_known(&expr) {
             return Ok(Transformed::new(expr, false, TreeNodeRecursion::Jump));
         }
-        let fits = extent.is_some_and(|extent| !extent.is_too_large());
+        let fits = size.is_some_and(|size| !size.is_too_large());
         let found = if fits { translate(&expr, schema) } else { None };
         match found.filter(|found| mode == Mode::Always || found.is_worthwhile()) {
             Some(found) => {

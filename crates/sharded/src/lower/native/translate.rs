@@ -57,38 +57,34 @@ pub(super) fn translate(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Option
 
 /// What is known of an expression before it is translated.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Extent {
+pub(super) struct Size {
+    /// How many expressions it is made of, itself included.
     parts: usize,
     /// Whether something in it may be worth it.
-    is_promising: bool,
+    pub is_promising: bool,
 }
 
-impl Extent {
+impl Size {
     /// Whether it is too large to be compiled as one.
     pub fn is_too_large(self) -> bool {
         self.parts > MAX_PARTS
     }
-
-    /// Whether something in it may be worth it.
-    pub fn is_promising(self) -> bool {
-        self.is_promising
-    }
 }
 
-/// The extents of expressions, by their addresses.
-pub(super) type Extents = HashMap<*const (), Extent>;
+/// The sizes of expressions, by their addresses.
+pub(super) type Sizes = HashMap<*const (), Size>;
 
-/// The extents of an expression and of all its parts. Conditions may have a million.
-pub(super) fn measure(expr: &Arc<dyn PhysicalExpr>, extents: &mut Extents) -> Extent {
+/// Measures an expression and all its parts. Conditions may have a million.
+pub(super) fn measure(expr: &Arc<dyn PhysicalExpr>, sizes: &mut Sizes) -> Size {
     let is_division = |binary: &BinaryExpr| matches!(binary.op(), Operator::Divide | Operator::Modulo);
     let is_promising = expr.is::<CaseExpr>() || expr.downcast_ref::<BinaryExpr>().is_some_and(is_division);
-    let own = Extent { parts: 1, is_promising };
-    let extent = expr.children().into_iter().fold(own, |sum, part| {
-        let part = measure(part, extents);
-        Extent { parts: sum.parts + part.parts, is_promising: sum.is_promising || part.is_promising }
+    let own = Size { parts: 1, is_promising };
+    let size = expr.children().into_iter().fold(own, |sum, part| {
+        let part = measure(part, sizes);
+        Size { parts: sum.parts + part.parts, is_promising: sum.is_promising || part.is_promising }
     });
-    extents.insert(Arc::as_ptr(expr).cast(), extent);
-    extent
+    sizes.insert(Arc::as_ptr(expr).cast(), size);
+    size
 }
 
 /// Whether an expression may be rebuilt with other operands. Others may change while they run.
