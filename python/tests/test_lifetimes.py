@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections import Counter
 from collections.abc import Iterable
@@ -236,3 +237,23 @@ def test_what_makes_no_sense_is_refused() -> None:
     ):
         with pytest.raises(wb.InvalidError):
             refused()
+
+
+def test_a_required_duration_is_checked_and_kept() -> None:
+    rows = [(3, 5, "a"), (4, 6, "b"), (9, 11, "c")]
+    trips = wb.from_rows(rows, schema=["from", "to", "item"], time="from", end="to")
+    required = trips.query(lambda q: q.require_duration(2).sliding(4).aggregate(n=wb.count()))
+    assert required.to_rows() == trips.query(lambda q: q.sliding(4).aggregate(n=wb.count())).to_rows()
+    counted = trips.query(lambda q: q.require_duration(2).aggregate(n=wb.count()))
+    assert counted.to_rows() == trips.query(lambda q: q.aggregate(n=wb.count())).to_rows()
+    assert ".require_duration(2)" in counted.to_python()
+    wrong = trips.query(lambda q: q.require_duration(3).select("item"))
+    with pytest.raises(wb.DataError, match="starts at 3 ends at 5; it was said to end at 6"):
+        wrong.collect()
+    with pytest.raises(wb.DataError, match="starts at 3 ends at 5; it was said to never end"):
+        trips.query(lambda q: q.require_duration(math.inf).select("item")).collect()
+    forever = trips.query(lambda q: q.alter_duration(math.inf).require_duration(math.inf).select("item"))
+    assert [row.end for row in forever.to_rows()] == [None, None, None]
+    for duration in (0, -1, "5m"):
+        with pytest.raises(wb.InvalidError, match="require_duration"):
+            trips.query(lambda q, duration=duration: q.require_duration(duration))

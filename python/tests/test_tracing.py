@@ -222,3 +222,64 @@ def test_lambdas_of_two_arguments_get_the_start(clicks: wb.ShardedStream) -> Non
 def test_a_lambda_that_returns_several_where_one_is_wanted() -> None:
     with pytest.raises(wb.InvalidError, match="one value is wanted"):
         wb.from_rows(ROWS).query(lambda q: q.aggregate(n=wb.sum(lambda e: (e.a, e.b))))
+
+
+def test_functions_of_arrays_are_called_once_a_batch() -> None:
+    np = pytest.importorskip("numpy")
+    calls = []
+
+    @wb.udf(returns="float64", arrays=True)
+    def weighted(price: Any, item: Any) -> Any:
+        calls.append(len(price))
+        return np.asarray(price) * np.array([len(text.as_py()) for text in item])
+
+    rows = [{"price": float(i), "item": "x" * (i % 4)} for i in range(1000)]
+    stream = wb.from_rows(rows).query(lambda q: q.select(w=lambda e: weighted(e.price, e.item)))
+    assert stream.collect()["w"] == [i * (i % 4) for i in range(1000)]
+    assert len(calls) < 10
+    assert sum(calls) == 1000
+
+
+def test_functions_of_arrays_may_give_any_arrays() -> None:
+    pa, pl = pytest.importorskip("pyarrow"), pytest.importorskip("polars")
+    makers: list[Any] = [
+        lambda array: array,
+        lambda array: array.to_pylist(),
+        pl.Series,
+        lambda array: pa.chunked_array([array]),
+    ]
+    stream = wb.from_rows([{"n": 1}, {"n": None}, {"n": 3}], schema={"n": "int64"})
+    for make in makers:
+        function = wb.udf(make, returns="int64", arrays=True)
+        same = stream.query(lambda q, function=function: q.select(n=lambda e: function(e.n)))
+        assert same.collect()["n"] == [1, None, 3]
+    floats = wb.udf(lambda a: a, returns="float64", arrays=True)
+    assert stream.query(lambda q: q.select(n=lambda e: floats(e.n))).collect()["n"] == [1.0, None, 3.0]
+
+
+def test_functions_of_arrays_on_streams_and_in_conditions() -> None:
+    even = wb.udf(lambda a: [n % 2 == 0 for n in a.to_pylist()], returns="bool", arrays=True)
+    events = wb.from_rows([(t, t) for t in range(100)], schema=["time", "n"], time="time")
+    windows = events.query(lambda q: q.where(lambda e: even(e.n)).tumbling(10).aggregate(n=wb.count()))
+    assert [row.n for row in windows.to_rows()] == [5] * 10
+    lists = wb.udf(lambda a: [[n] * n for n in a.to_pylist()], returns="list<int64>", arrays=True)
+    few = wb.from_rows([{"n": 0}, {"n": 2}])
+    repeated = few.query(lambda q: q.select_many(lambda e: lists(e.n), "m"))
+    assert [row.m for row in repeated.to_rows()] == [2, 2]
+
+
+def test_functions_of_arrays_say_what_is_wrong() -> None:
+    stream = wb.from_rows([{"n": 1}, {"n": 2}])
+    with pytest.raises(wb.InvalidError, match="say what a function of arrays returns"):
+        wb.udf(lambda a: a, arrays=True)
+    with pytest.raises(wb.InvalidError, match="takes arrays, not rows"):
+        stream.query(lambda q: q.select(x=wb.udf(lambda a: a, returns="int64", arrays=True)))
+    for function, why in [
+        (lambda a: a[:1], "1 values for 2 rows"),
+        (lambda a: 1 // 0, "ZeroDivisionError"),
+        (lambda a: 7, "."),
+        (lambda a: ["x", "y"], "."),
+    ]:
+        wrong = wb.udf(function, returns="int64", arrays=True)
+        with pytest.raises(wb.WhimbrelError, match=why):
+            stream.query(lambda q, wrong=wrong: q.select(x=lambda e: wrong(e.n))).collect()

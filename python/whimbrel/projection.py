@@ -35,7 +35,7 @@ def is_function(spec: Any) -> bool:
 def predicate(schema: native.Schema, condition: Any, extra: tuple[Expr, ...] = ()) -> native.Expr:
     """Make the boolean expression of a condition: an expression, a column's name, a function of the row."""
     if isinstance(condition, Udf):
-        return row_black_box(condition.function, schema, extra, truth=True)[0]
+        return row_black_box(condition.row_function, schema, extra, truth=True)[0]
     if not is_function(condition):
         return expression(schema, condition)
     try:
@@ -90,7 +90,7 @@ def _traced_value(
     if isinstance(spec, Expr):
         return spec._native
     if isinstance(spec, Udf):
-        return row_black_box(spec.function, schema, extra, returns or spec.returns)[0]
+        return row_black_box(spec.row_function, schema, extra, returns or spec.returns)[0]
     if not is_function(spec):
         return to_native(spec)
     try:
@@ -169,7 +169,7 @@ def _columns_of(
     if isinstance(spec, Mapping):
         return [expression(schema, part, returns, extra).alias(name) for name, part in spec.items()], None
     if isinstance(spec, Udf):
-        return _black_box_columns(spec.function, schema, returns or spec.returns, extra)
+        return _black_box_columns(spec.row_function, schema, returns or spec.returns, extra)
     if not is_function(spec):
         return [_named(expression(schema, spec, returns, extra), name_by_text)], None
     try:

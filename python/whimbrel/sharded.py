@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from . import _whimbrel as native
 from . import attribute_errors, feeds
-from ._types import Key, RowFunction
+from ._types import Duration, Key, RowFunction
 from .background_actions import BackgroundActions
 from .display import html_plan
 from .errors import InvalidError
@@ -517,6 +517,59 @@ class ShardedStream(ResultActions, BackgroundActions):
         [Row(change=1, item='a', n=1), Row(change=-1, item='a', n=1), Row(change=1, item='a', n=2)]
         """
         return ShardedStream(self._plan.changes())
+
+    def allow_lateness(self, time: str, lateness: Duration, *, retention: Duration) -> ShardedStream:
+        """
+        Drop rows of a live relation that come too late, and forget those that nothing can change any more.
+
+        This is what ``emit changes within`` is made of, which checks what is said below, and computes the
+        retention. Use it under `changes` and `maintain`, so that the state of a query over windows, which
+        are columns here, does not grow for ever.
+
+        Parameters
+        ----------
+        time
+            The column with the time of each row: a timestamp, or an int64.
+        lateness
+            How much earlier than the latest row a row may be. Later ones are dropped and counted
+            (`Subscription.late_rows`).
+        retention
+            How long after its time the last window of a row may end. A row that is so much older than the
+            lateness allows is forgotten: what has been computed of it stays as it is.
+
+        Returns
+        -------
+        ShardedStream
+            The same rows, in one shard. Every row of what is computed of them has to be about one window
+            (group by it, join on it), because rows of a window that is over are not there any more. A bounded
+            relation stays as it is.
+
+        Raises
+        ------
+        InvalidError
+            If the stream has a time, there is no such column, or a duration does not fit.
+
+        Examples
+        --------
+        >>> import whimbrel as wb
+        >>> clicks = wb.live({"at": "int64"})
+        >>> windows = clicks.allow_lateness("at", 20, retention=10).query(
+        ...     lambda q: q.with_columns(window=lambda e: e.at // 10)
+        ... )
+        >>> counts = windows.rekey("window").query(lambda q: q.aggregate(n=wb.count()))
+        >>> seen = []
+        >>> subscription = counts.changes().subscribe(seen.append)
+        >>> for at in (1, 25, 8, 50, 9):
+        ...     clicks.push([(at,)])
+        >>> clicks.close()
+        >>> subscription.wait()
+        True
+        >>> [(row.change, row.window, row.n) for row in seen]
+        [(1, 0, 1), (1, 2, 1), (-1, 0, 1), (1, 0, 2), (1, 5, 1)]
+        >>> subscription.late_rows
+        1
+        """
+        return ShardedStream(self._plan.allow_lateness(time, lateness, retention))
 
     def to_memory(self, name: str | None = None, **options: Any) -> ShardedStream:
         """

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dis
 import functools
+import importlib.util
 import inspect
 import os
 import warnings
@@ -93,16 +94,34 @@ class Udf:
     box without a warning.
     """
 
-    def __init__(self, function: Callable[..., Any], returns: Any) -> None:
+    def __init__(self, function: Callable[..., Any], returns: Any, arrays: bool) -> None:
+        if arrays and returns is None:
+            raise InvalidError(
+                f"{label(function)}: say what a function of arrays returns: "
+                'wb.udf(function, returns="int64", arrays=True)'
+            )
         functools.update_wrapper(self, function)
         self.function = function
         self.returns = returns
+        self._over_arrays = ArrayFunction(function) if arrays else None
+
+    @property
+    def row_function(self) -> Callable[..., Any]:
+        """The function, where it is called with rows."""
+        if self._over_arrays is not None:
+            raise InvalidError(
+                f"{label(self.function)} takes arrays, not rows: call it with columns, lambda e: f(e.price)"
+            )
+        return self.function
 
     def __call__(self, *arguments: Any) -> Any:  # noqa: D102
         if not any(isinstance(argument, Expr) for argument in arguments):
             return self.function(*arguments)
         args = [to_native(argument) for argument in arguments]
         returns = self.returns
+        if self._over_arrays is not None:
+            function = self._over_arrays
+            return Expr(native.black_box(function, args, returns, label(self.function), batches=True))
         if returns is None:
             returns = _infer_values(self.function, args)
         return Expr(native.black_box(self.function, args, returns, label(self.function)))
@@ -111,11 +130,40 @@ class Udf:
         return f"udf({label(self.function)})"
 
 
-def udf(function: Callable[..., Any] | None = None, *, returns: Any = None) -> Any:
+class ArrayFunction:
+    """A function of arrays of pyarrow as the engine calls it: with a table of the arguments of a batch."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        if importlib.util.find_spec("pyarrow") is None:
+            raise InvalidError("arrays=True hands over arrays of pyarrow: pip install pyarrow")
+        self.function = function
+
+    def __call__(self, table: native.Table) -> Any:
+        """Call the function with the columns of a table; give a table with its result."""
+        import pyarrow
+
+        arrays = [_without_views(column.combine_chunks()) for column in pyarrow.table(table).columns]
+        result = self.function(*arrays)
+        if not isinstance(result, (pyarrow.Array, pyarrow.ChunkedArray)):
+            as_stream = hasattr(result, "__arrow_c_stream__")
+            result = pyarrow.chunked_array(result) if as_stream else pyarrow.array(result)
+        return pyarrow.table({"result": result})
+
+
+def _without_views(array: Any) -> Any:
+    """Give strings their usual layout, which all functions of pyarrow take."""
+    import pyarrow
+
+    usual = {"string_view": pyarrow.string(), "binary_view": pyarrow.binary()}.get(str(array.type))
+    return array if usual is None else array.cast(usual)
+
+
+def udf(function: Callable[..., Any] | None = None, *, returns: Any = None, arrays: bool = False) -> Any:
     """
     Make a Python function callable in expressions.
 
-    It is called once for every row, with values. It has to be deterministic.
+    It is called once for every row, with values; or once for every batch, with arrays. It has to be
+    deterministic, and the result of a row has to depend on that row alone.
 
     Parameters
     ----------
@@ -123,6 +171,10 @@ def udf(function: Callable[..., Any] | None = None, *, returns: Any = None) -> A
         The function. Left out, `udf` is a decorator.
     returns
         The type of its results, as in `Expr.cast`; by default found by calling it once on sample values.
+    arrays
+        Whether it takes arrays of pyarrow, one for each argument, with the values of a batch of rows, and
+        returns an array of as many results: of pyarrow, numpy, pandas, polars, or a list. `returns` has to be
+        given.
 
     Returns
     -------
@@ -132,7 +184,8 @@ def udf(function: Callable[..., Any] | None = None, *, returns: Any = None) -> A
     Raises
     ------
     InvalidError
-        When it meets columns, if the type of its results can neither be found nor is given.
+        When it meets columns, if the type of its results can neither be found nor is given; if a function of
+        arrays is given no type, or meets a row.
 
     Examples
     --------
@@ -143,10 +196,14 @@ def udf(function: Callable[..., Any] | None = None, *, returns: Any = None) -> A
     >>> items = wb.from_rows([{"item": "a1"}, {"item": "b22"}])
     >>> items.query(lambda q: q.select(n=lambda e: digits(e.item))).to_rows()
     [Row(n=1), Row(n=2)]
+    >>> import pyarrow.compute
+    >>> length = wb.udf(pyarrow.compute.utf8_length, returns="int64", arrays=True)
+    >>> items.query(lambda q: q.select(n=lambda e: length(e.item))).to_rows()
+    [Row(n=2), Row(n=3)]
     """
     if function is None:
-        return lambda function: Udf(function, returns)
-    return Udf(function, returns)
+        return lambda function: Udf(function, returns, arrays)
+    return Udf(function, returns, arrays)
 
 
 def arity(function: Callable[..., Any]) -> int:

@@ -361,6 +361,11 @@ fn describe_node(extension: Node<'_>) -> Result<String> {
             text
         }
         Node::Changes(_) => "changes".to_string(),
+        Node::AllowedLateness(n) => {
+            let ticks = |ticks: i64| n.time_type().map(|time| show_ticks(ticks, time));
+            let (lateness, retention) = (ticks(n.lateness)?, ticks(n.retention)?);
+            format!("allow {} to be {lateness} late, forget rows {retention} after", n.time)
+        }
         Node::ReKey(n) if n.key.is_empty() => "rekey by nothing".to_string(),
         Node::ReKey(n) => format!("rekey by {}", listed(&n.key)),
         Node::Colocated(n) => match &*n.colocation {
@@ -392,6 +397,8 @@ fn describe_change(node: &ChangeLifetimes) -> Result<String> {
         LifetimeChange::Extend(by) if *by < 0 => format!("shorten by {}", ticks(-by)?),
         LifetimeChange::Extend(by) => format!("extend by {}", ticks(*by)?),
         LifetimeChange::Stitch => "stitch".to_string(),
+        LifetimeChange::Require(None) => "require that rows never end".to_string(),
+        LifetimeChange::Require(Some(duration)) => format!("require a duration of {}", ticks(*duration)?),
         LifetimeChange::Hop(HoppingWindows { size, hop, offset, closed }) => {
             let mut text = format!("hopping {} hop {} snapped", ticks(*size)?, ticks(*hop)?);
             if *offset != 0 {

@@ -456,6 +456,13 @@ fn of_node(node: Node<'_>) -> Result<Derived> {
             let partition = derived.partition.iter().map(|place| place + 1).collect();
             Ok(Derived { key, lifetimes: Lifetimes::StartEdges, partition, ..derived })
         }
+        Node::AllowedLateness(n) => {
+            let derived = derive(&n.input)?;
+            if derived.time.is_some() {
+                return plan_err!("allowed lateness: a stream with time has its reorder latency for that");
+            }
+            any_lifetimes(derived)
+        }
         Node::ReKey(n) => {
             let key = n.key.iter().map(|e| key_column(e, n.input.schema())).collect::<Result<Vec<_>>>()?;
             Ok(Derived { key, ..derive(&n.input)? })

@@ -1,10 +1,12 @@
 //! Black boxes: Python functions inside expressions.
 //!
-//! A black box is called once a row, and the interpreter is entered once a batch. It has to be deterministic:
-//! a filter must give the same result for a start edge and for its end edge. Two black boxes are equal if
-//! they are the same Python object and return the same type.
+//! A black box is called once a row, or once a batch with whole columns; the interpreter is entered once a
+//! batch. It has to be deterministic, and give each row a result of its own: a filter must give the same
+//! result for a start edge and for its end edge. Two black boxes are equal if they are the same Python
+//! object and return the same type.
 
-use arrow::array::ArrayRef;
+use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, new_empty_array};
+use arrow::compute::concat;
 use arrow::datatypes::{DataType, Field, Schema};
 use arrow::ipc::reader::StreamReader;
 use arrow::ipc::writer::StreamWriter;
@@ -19,10 +21,11 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use crate::error::{OrRaise, PythonError};
+use crate::error::{OrRaise, PythonError, invalid};
 use crate::expr::{NativeExpr, exprs};
 use crate::rows::{Columns, Row};
 use crate::shutdown::{self, attach_to_compute};
+use crate::table::{NativeTable, conform};
 use crate::{types, values};
 
 /// How the function is called.
@@ -32,6 +35,19 @@ enum Convention {
     Row(Vec<String>),
     /// With the arguments.
     Values,
+    /// Once a batch, with a table of the arguments; it gives a table with one column, `result`.
+    Batch,
+}
+
+impl Convention {
+    /// With one row of these names, with a table, or else with the arguments.
+    fn of(names: Option<Vec<String>>, batches: bool) -> Convention {
+        match (names, batches) {
+            (Some(names), _) => Convention::Row(names),
+            (None, true) => Convention::Batch,
+            (None, false) => Convention::Values,
+        }
+    }
 }
 
 /// A Python function as a function of DataFusion.
@@ -83,12 +99,12 @@ impl Hash for BlackBox {
 /// A call of a Python function over columns.
 ///
 /// With `names`, as many of the first arguments are passed as one row with these names. With `truth`, the
-/// result is converted to a boolean.
+/// result is converted to a boolean. With `batches`, it is called with a table of the arguments.
 ///
 /// # Errors
 /// `InvalidError` if `returns` is no type, or the expression is too deep.
 #[pyfunction]
-#[pyo3(signature = (function, args, returns, label, names = None, truth = false))]
+#[pyo3(signature = (function, args, returns, label, names = None, truth = false, batches = false))]
 pub fn black_box(
     function: Py<PyAny>,
     args: Vec<NativeExpr>,
@@ -96,12 +112,13 @@ pub fn black_box(
     label: String,
     names: Option<Vec<String>>,
     truth: bool,
+    batches: bool,
 ) -> PyResult<NativeExpr> {
     let schema = args.iter().find_map(|a| a.schema.clone());
     let black_box = BlackBox {
         label,
         function,
-        convention: names.map_or(Convention::Values, Convention::Row),
+        convention: Convention::of(names, batches),
         returns: types::extract(returns)?,
         as_bool: truth,
         signature: signature((!args.is_empty()).then_some(args.len())),
@@ -110,9 +127,10 @@ pub fn black_box(
     NativeExpr::new(Expr::ScalarFunction(ScalarFunction::new_udf(udf, exprs(args))), schema)
 }
 
-/// What is pickled of a black box: its label, the function, the names of the row's columns, the type of the
-/// result as a stream of Arrow IPC, whether that is converted to a boolean, and how many arguments there are.
-type Pickled = (String, Py<PyAny>, Option<Vec<String>>, Vec<u8>, bool, Option<usize>);
+/// What is pickled of a black box: its label, the function, the names of the row's columns and whether it
+/// takes batches, the type of the result as a stream of Arrow IPC, whether that is converted to a boolean,
+/// and how many arguments there are.
+type Pickled = (String, Py<PyAny>, (Option<Vec<String>>, bool), Vec<u8>, bool, Option<usize>);
 
 /// The bytes of a black box; none if the function is another one, or cannot be pickled. `cloudpickle` pickles
 /// lambdas too, if it is there.
@@ -120,8 +138,9 @@ pub fn pickle(py: Python<'_>, function: &ScalarUDF) -> Option<Vec<u8>> {
     let black_box = function.inner().downcast_ref::<BlackBox>()?;
     let names = match &black_box.convention {
         Convention::Row(names) => Some(names.clone()),
-        Convention::Values => None,
+        Convention::Values | Convention::Batch => None,
     };
+    let names = (names, black_box.convention == Convention::Batch);
     let schema = Schema::new(vec![Field::new("returns", black_box.returns.clone(), true)]);
     let mut returns = Vec::new();
     StreamWriter::try_new(&mut returns, &schema).ok()?.finish().ok()?;
@@ -141,12 +160,12 @@ pub fn pickle(py: Python<'_>, function: &ScalarUDF) -> Option<Vec<u8>> {
 /// What unpickling raises.
 pub fn unpickle(py: Python<'_>, bytes: &[u8]) -> PyResult<ScalarUDF> {
     let read = py.import("pickle")?.call_method1("loads", (PyBytes::new(py, bytes),))?;
-    let (label, function, names, returns, as_bool, arguments): Pickled = read.extract()?;
+    let (label, function, (names, batches), returns, as_bool, arguments): Pickled = read.extract()?;
     let schema = StreamReader::try_new(returns.as_slice(), None).or_raise()?.schema();
     Ok(ScalarUDF::from(BlackBox {
         label,
         function,
-        convention: names.map_or(Convention::Values, Convention::Row),
+        convention: Convention::of(names, batches),
         returns: schema.field(0).data_type().clone(),
         as_bool,
         signature: signature(arguments),
@@ -177,7 +196,10 @@ impl ScalarUDFImpl for BlackBox {
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let rows = args.number_rows;
         let arrays = args.args.into_iter().map(|a| a.into_array(rows)).collect::<Result<Vec<ArrayRef>>>()?;
-        let called = attach_to_compute(|py| self.call(py, arrays, rows))?;
+        let called = attach_to_compute(|py| match self.convention {
+            Convention::Batch => self.call_with_batch(py, arrays, rows),
+            Convention::Row(_) | Convention::Values => self.call(py, arrays, rows),
+        })?;
         Ok(ColumnarValue::Array(
             called.map_err(|error| PythonError::wrap(format!("{} failed", self.label), error))?,
         ))
@@ -185,11 +207,35 @@ impl ScalarUDFImpl for BlackBox {
 }
 
 impl BlackBox {
+    /// Calls the function with a table of the arguments.
+    fn call_with_batch(&self, py: Python<'_>, arrays: Vec<ArrayRef>, rows: usize) -> PyResult<ArrayRef> {
+        if rows == 0 {
+            return Ok(new_empty_array(&self.returns));
+        }
+        let field = |(place, array): (usize, &ArrayRef)| {
+            Field::new(place.to_string(), array.data_type().clone(), true)
+        };
+        let schema = Arc::new(Schema::new(arrays.iter().enumerate().map(field).collect::<Vec<_>>()));
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        let batch = RecordBatch::try_new_with_options(Arc::clone(&schema), arrays, &options).or_raise()?;
+        let result = self.function.bind(py).call1((NativeTable { schema, batches: vec![batch] },))?;
+        let table = NativeTable::from_arrow(&result)?;
+        let schema = Arc::new(Schema::new(vec![Field::new("result", self.returns.clone(), true)]));
+        let columns = table.batches.iter().map(|batch| Ok(Arc::clone(conform(batch, &schema)?.column(0))));
+        let columns: Vec<ArrayRef> = columns.collect::<PyResult<_>>()?;
+        let columns: Vec<&dyn Array> = columns.iter().map(AsRef::as_ref).collect();
+        let given: usize = columns.iter().map(|column| column.len()).sum();
+        if given != rows {
+            return Err(invalid(format!("it gave {given} values for {rows} rows")));
+        }
+        concat(&columns).or_raise()
+    }
+
     /// Calls the function once a row.
     fn call(&self, py: Python<'_>, mut arrays: Vec<ArrayRef>, rows: usize) -> PyResult<ArrayRef> {
         let function = self.function.bind(py);
         let row_columns = match &self.convention {
-            Convention::Values => None,
+            Convention::Values | Convention::Batch => None,
             Convention::Row(names) => {
                 let others = arrays.split_off(names.len());
                 Some(Columns::new(names.clone(), std::mem::replace(&mut arrays, others)))

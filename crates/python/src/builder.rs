@@ -333,6 +333,11 @@ impl NativePlan {
         NativePlan::wrap(self.stream.extend(by.0))
     }
 
+    /// Requires that lifetimes are so long.
+    fn require_duration(&self, duration: Option<Length>) -> PyResult<NativePlan> {
+        NativePlan::wrap(self.stream.require_duration(duration.map(|d| d.0)))
+    }
+
     /// Puts touching lifetimes of equal rows together.
     fn stitch(&self) -> PyResult<NativePlan> {
         NativePlan::wrap(self.stream.stitch())
@@ -435,6 +440,11 @@ impl NativePlan {
     /// The rows of both streams.
     fn union(&self, other: &NativePlan) -> PyResult<NativePlan> {
         NativePlan::wrap(self.stream.union(&other.stream))
+    }
+
+    /// Drops late rows of a live relation, and forgets old ones.
+    fn allow_lateness(&self, time: &str, lateness: Length, retention: Length) -> PyResult<NativePlan> {
+        NativePlan::wrap(self.stream.allow_lateness(time, lateness.0, retention.0))
     }
 
     /// The changes of the result, as rows.

@@ -7,6 +7,7 @@ use crate::activity::{Activity, NodeActivity};
 use crate::batch::Message;
 use crate::checkpoint::{decode, encode, open, seal};
 use crate::operator::Operator;
+use arrow::array::RecordBatch;
 use datafusion::common::Result;
 use serde_bytes::ByteBuf;
 use std::sync::Arc;
@@ -155,6 +156,16 @@ impl Graph {
             activity: Arc::clone(&node.activity),
         };
         self.nodes.iter().zip(inputs).map(of).collect()
+    }
+
+    /// How many rows came too late for an operator and were dropped.
+    pub fn rows_late(&self) -> u64 {
+        self.nodes.iter().filter_map(|n| n.operator.as_ref()).map(|operator| operator.rows_late()).sum()
+    }
+
+    /// The rows that were dropped since the last call.
+    pub fn take_late(&mut self) -> Vec<RecordBatch> {
+        self.nodes.iter_mut().filter_map(|n| n.operator.as_mut()).flat_map(|o| o.take_late()).collect()
     }
 
     /// The state of all operators, [sealed](crate::checkpoint).

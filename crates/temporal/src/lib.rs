@@ -19,6 +19,7 @@
 
 pub mod rules;
 pub mod time;
+mod time_column;
 
 mod activity;
 mod batch;

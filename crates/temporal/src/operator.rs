@@ -3,6 +3,7 @@
 pub(crate) use crate::checkpoint::{decode, encode};
 
 use crate::batch::Message;
+use arrow::array::RecordBatch;
 use datafusion::common::Result;
 
 /// A push-based operator without I/O, threads or clock.
@@ -25,6 +26,16 @@ pub trait Operator: Send {
     /// How many rows, or groups of rows, it keeps; 0 if it does not count them. It takes constant time.
     fn held(&self) -> usize {
         0
+    }
+
+    /// How many rows came too late for it and were dropped.
+    fn rows_late(&self) -> u64 {
+        0
+    }
+
+    /// The rows that were dropped since the last call.
+    fn take_late(&mut self) -> Vec<RecordBatch> {
+        Vec::new()
     }
 
     /// Takes the next message of an input and appends to `out` what follows from it.

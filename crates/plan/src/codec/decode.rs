@@ -9,8 +9,8 @@ use super::names::Names;
 use crate::calendar::{Calendar, Grid};
 use crate::depth::{MOST_PARTS, MOST_STEPS};
 use crate::nodes::{
-    self, AlterLifetime, ChangeLifetimes, Changes, Clip, Colocated, Combine, Detect, Exchange, FillGaps,
-    Ingress, LifetimeChange, MatchRecognize, ReKey, Session, WithStart, extension,
+    self, AllowedLateness, AlterLifetime, ChangeLifetimes, Changes, Clip, Colocated, Combine, Detect,
+    Exchange, FillGaps, Ingress, LifetimeChange, MatchRecognize, ReKey, Session, WithStart, extension,
 };
 use crate::source::{PlanSource, Source};
 use crate::stack::with_room;
@@ -235,6 +235,10 @@ impl Decoder {
                 extension(FillGaps::try_new(self.copy(*input)?, key, *grid, *max_gap, fills)?)
             }
             Node::Changes { input } => extension(Changes::try_new(self.copy(*input)?)?),
+            Node::AllowedLateness { input, time, lateness, retention } => {
+                let input = self.copy(*input)?;
+                extension(AllowedLateness::try_new(input, time.clone(), *lateness, *retention)?)
+            }
             Node::ReKey { input, key } => extension(ReKey::try_new(self.copy(*input)?, self.exprs(key)?)?),
             Node::ColocatedRows { input, key } => {
                 extension(Colocated::rows(self.copy(*input)?, self.exprs(key)?)?)
@@ -394,6 +398,7 @@ fn lifetime_change(change: &Change) -> Result<LifetimeChange> {
         Change::Stitch => LifetimeChange::Stitch,
         Change::Quantize(grid) => LifetimeChange::Quantize(*grid),
         Change::Hop(windows) => LifetimeChange::Hop(*windows),
+        Change::Require(duration) => LifetimeChange::Require(*duration),
     })
 }
 

@@ -119,6 +119,8 @@ pub(super) enum Node {
     FillGaps { input: StepId, key: Vec<Message>, grid: (i64, i64), max_gap: Option<i64>, fills: Vec<Fill> },
     /// What comes into a relation and leaves it.
     Changes { input: StepId },
+    /// Late rows are dropped, and old ones forgotten.
+    AllowedLateness { input: StepId, time: String, lateness: i64, retention: i64 },
     /// The current key changes.
     ReKey { input: StepId, key: Vec<Message> },
     /// Rows that are equal in some columns have to lie together.
@@ -230,6 +232,7 @@ pub(super) enum Change {
     Stitch,
     Quantize(QuantizeGrid),
     Hop(HoppingWindows),
+    Require(Option<i64>),
 }
 
 /// The grid of a chop.

@@ -297,6 +297,12 @@ impl Encoder {
                 fills: of.fills.iter().map(|fill| self.fill(fill)).collect::<Result<_>>()?,
             },
             nodes::Node::Changes(of) => Node::Changes { input: self.plan(&of.input)? },
+            nodes::Node::AllowedLateness(of) => Node::AllowedLateness {
+                input: self.plan(&of.input)?,
+                time: of.time.clone(),
+                lateness: of.lateness,
+                retention: of.retention,
+            },
             nodes::Node::ReKey(of) => Node::ReKey { input: self.plan(&of.input)?, key: self.exprs(&of.key)? },
             nodes::Node::Colocated(of) => {
                 let input = self.plan(&of.input)?;
@@ -389,6 +395,7 @@ fn change(change: &LifetimeChange) -> Change {
         LifetimeChange::Stitch => Change::Stitch,
         LifetimeChange::Quantize(grid) => Change::Quantize(*grid),
         LifetimeChange::Hop(windows) => Change::Hop(*windows),
+        LifetimeChange::Require(duration) => Change::Require(*duration),
     }
 }
 

@@ -4,9 +4,12 @@
 //! or -1. The sum of `change` over equal rows is how often the row is in the relation. What comes out stays:
 //! over a live source it can be handed out row by row, where the relation itself has no row that is final
 //! before the source ends.
+//!
+//! What goes because it is forgotten ([`AllowedLateness`](super::AllowedLateness)) is no change: it is final.
 
-use super::{only_input, shape::Shape, subtree::Subtree};
+use super::{Node, node, only_input, shape::Shape, subtree::Subtree};
 use arrow::datatypes::{DataType, Field};
+use datafusion::common::tree_node::TreeNode;
 use datafusion::common::{DFSchemaRef, Result, plan_err};
 use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNodeCore};
 use std::collections::HashSet;
@@ -21,6 +24,8 @@ pub const CHANGE: &str = "change";
 pub struct Changes {
     /// The relation.
     pub input: Subtree<LogicalPlan>,
+    /// Whether rows of the relation are forgotten.
+    pub forgets: bool,
     shape: Shape,
 }
 
@@ -36,7 +41,8 @@ impl Changes {
         let change = Arc::new(Field::new(CHANGE, DataType::Int64, false));
         let fields = [change].into_iter().chain(input.schema().fields().iter().cloned()).collect();
         let shape = Shape::unqualified(fields, &input)?;
-        Ok(Changes { input: input.into(), shape })
+        let forgets = input.exists(|step| Ok(matches!(node(step), Some(Node::AllowedLateness(_)))))?;
+        Ok(Changes { input: input.into(), forgets, shape })
     }
 }
 
@@ -66,6 +72,7 @@ impl UserDefinedLogicalNodeCore for Changes {
     }
 
     fn with_exprs_and_inputs(&self, _exprs: Vec<Expr>, inputs: Vec<LogicalPlan>) -> Result<Self> {
-        Changes::try_new(only_input("Changes", inputs)?)
+        // A plan that is cut into stages has what is forgotten in another stage.
+        Ok(Changes { forgets: self.forgets, ..Changes::try_new(only_input("Changes", inputs)?)? })
     }
 }

@@ -13,8 +13,8 @@ use crate::calendar::{CalendarWindows, Grid, zone_of};
 use crate::duration::Duration;
 use crate::names::{column, column_name, names};
 use crate::nodes::{
-    AlterLifetime, CHANGE, ChangeLifetimes, Changes, Clip, Fill, FillGaps, HoppingWindows, LifetimeChange,
-    Session, WithStart, lifetime_schema, start_schema,
+    AllowedLateness, AlterLifetime, CHANGE, ChangeLifetimes, Changes, Clip, Fill, FillGaps, HoppingWindows,
+    LifetimeChange, Session, WithStart, lifetime_schema, start_schema,
 };
 use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::{DFSchema, Result, plan_err};
@@ -243,6 +243,11 @@ impl Reader {
                     (Doc::call(".hopping", arguments), result)
                 }
                 LifetimeChange::Stitch => (Doc::text(".stitch()"), stream.stitch()?),
+                LifetimeChange::Require(duration) => {
+                    let argument = duration.map_or("float(\"inf\")".to_string(), text);
+                    let call = Doc::call(".require_duration", vec![Doc::text(argument)]);
+                    (call, stream.require_duration(duration.map(ticks))?)
+                }
                 LifetimeChange::Quantize(grid) => {
                     let mut arguments = vec![Doc::text(text(grid.size)), Doc::text(text(grid.period))];
                     if let Some(progress) = grid.progress {
@@ -314,6 +319,20 @@ impl Reader {
         let result =
             stream.fill_gaps(duration(node.period, &unit), duration(node.offset, &unit), max_gap, fills)?;
         Ok(self.add_step(scope, StepKind::QueryMethod, Doc::call(".fill_gaps", arguments), result))
+    }
+
+    pub fn allow_lateness(&mut self, node: &AllowedLateness) -> Result<Scope> {
+        let input = self.read(&node.input, &Default::default())?;
+        let time = input.columns[node.time_column()?].clone();
+        let unit = node.time_type()?;
+        let arguments = vec![
+            Doc::Text(python_string(&time)),
+            Doc::Text(duration_text(node.lateness, unit)),
+            Doc::keyword("retention", Doc::Text(duration_text(node.retention, unit))),
+        ];
+        let (lateness, retention) = (duration(node.lateness, unit), duration(node.retention, unit));
+        let stream = self.steps.stream(input.step).allow_lateness(&time, lateness, retention)?;
+        Ok(self.add_step(input, StepKind::StreamMethod, Doc::call(".allow_lateness", arguments), stream))
     }
 
     pub fn changes(&mut self, node: &Changes) -> Result<Scope> {

@@ -121,6 +121,7 @@ impl Reader {
             }
             Node::FillGaps(n) => self.fill_gaps(n),
             Node::Changes(n) => self.changes(n),
+            Node::AllowedLateness(n) => self.allow_lateness(n),
             // The physical planner inserts it.
             Node::Combine(_) => plan_err!(
                 "the program has no word for a part of an aggregate; print the plan before it is cut"

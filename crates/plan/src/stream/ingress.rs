@@ -1,8 +1,9 @@
 //! Where a relation becomes a stream.
 
 use super::Stream;
-use crate::names::column;
-use crate::nodes::{Ingress, Partitioning, Scope, TimeSpec, extension};
+use crate::duration::Duration;
+use crate::names::{column, index_of};
+use crate::nodes::{AllowedLateness, Ingress, Partitioning, Scope, TimeSpec, extension};
 use crate::source::bare_scan;
 use datafusion::common::{Result, plan_err};
 use datafusion::logical_expr::Expr;
@@ -70,6 +71,36 @@ impl Stream {
             1 => self.reshard(Some(1), Scope::Global),
             shards => self.redistribute(Some(shards), Scope::Global)?.rekey(key),
         }
+    }
+
+    /// A live relation without the rows that are more than `lateness` behind the latest in the column `time`,
+    /// and without those that are `retention` or more behind these: they are forgotten, and what has been
+    /// computed of them is final. A bounded relation stays as it is: none of its rows is late.
+    ///
+    /// Every row of a result has to be about rows of one window, which ends at most `retention` after their
+    /// time; the result of a window that is over must not be part of another. All rows are brought to one
+    /// shard before.
+    ///
+    /// # Errors
+    /// `Plan` if this is a stream with a time, the column cannot tell time, or a duration is negative.
+    pub fn allow_lateness(
+        &self,
+        time: &str,
+        lateness: impl Into<Duration>,
+        retention: impl Into<Duration>,
+    ) -> Result<Stream> {
+        if self.properties.bounded {
+            return Ok(self.clone());
+        }
+        let one = match self.properties.shards {
+            1 => self.clone(),
+            _ => self.reshard(Some(1), Scope::Global)?,
+        };
+        let clock = one.df_schema().field(index_of(one.df_schema(), time)?).data_type().clone();
+        let lateness = lateness.into().ticks(&clock, "lateness")?;
+        let retention = retention.into().ticks(&clock, "retention")?;
+        let node = AllowedLateness::try_new(one.input(), time.to_string(), lateness, retention)?;
+        one.then(extension(node))
     }
 
     fn ingress_node(&self, time: TimeSpec, options: IngressOptions) -> Result<Ingress> {

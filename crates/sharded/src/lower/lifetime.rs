@@ -28,7 +28,10 @@ pub(super) fn lower(graph: &mut Graph, node: Node<'_>, inputs: &[NodeId]) -> Res
         Node::Detect(n) => Box::new(pattern::detect(n)?),
         Node::MatchRecognize(n) => Box::new(pattern::match_recognize(n)?),
         Node::FillGaps(n) => Box::new(fill_gaps(n)?),
-        Node::Changes(n) => Box::new(operators::Changes::new(n.schema().inner().clone())),
+        Node::Changes(n) => Box::new(changes(n)),
+        Node::AllowedLateness(n) => {
+            Box::new(operators::AllowedLateness::new(n.time_column()?, n.lateness, n.retention))
+        }
         Node::Combine(n) => return aggregate::combine(graph, n, inputs[0]),
         Node::Ingress(_) | Node::ReKey(_) | Node::Colocated(_) | Node::Exchange(_) => {
             return internal_err!("{node:?} has no place within a stage");
@@ -48,6 +51,10 @@ fn change(node: &nodes::ChangeLifetimes) -> Result<Box<dyn Operator>> {
         LifetimeChange::Clip(limit) => Box::new(operators::ClipConstant::new(*limit)),
         LifetimeChange::PointAtEnd => Box::new(operators::PointAtEnd::new()),
         LifetimeChange::Extend(by) => Box::new(operators::ExtendLifetime::new(*by)),
+        LifetimeChange::Require(duration) => {
+            let unit = properties(&node.input)?.time.as_ref().and_then(unit_of);
+            Box::new(operators::RequireDuration::new(*duration, unit))
+        }
         LifetimeChange::Stitch => Box::new(operators::Stitch::new(node.schema().inner().clone())),
         LifetimeChange::Hop(HoppingWindows { size, hop, offset, closed }) => {
             Box::new(operators::Hopping::new(*size, *hop, *offset, *closed)?)
@@ -56,6 +63,12 @@ fn change(node: &nodes::ChangeLifetimes) -> Result<Box<dyn Operator>> {
             Box::new(operators::Quantize::new(*size, *period, *offset, *progress)?)
         }
     })
+}
+
+/// The operator that tells what changes.
+fn changes(node: &nodes::Changes) -> operators::Changes {
+    let changes = operators::Changes::new(node.schema().inner().clone());
+    if node.forgets { changes.forgetting() } else { changes }
 }
 
 /// The operator that fills gaps.

@@ -245,11 +245,12 @@ impl TemporalProgram {
         open.map_or(Step::Ended, Step::Needs)
     }
 
-    /// Rows without time arrive. The clock advances for all inputs that use it.
+    /// Rows without time arrive. The clock advances for all inputs that use it, from one even instant to the
+    /// next: at the odd ones between them rows are forgotten (`AllowedLateness`).
     fn arrive(&mut self, input: usize, rows: RecordBatch) -> Result<()> {
         let sync = vec![self.clock; rows.num_rows()].into();
         self.inputs[input].adapter.push(0, Message::Batch(Batch::new(sync, Other::Open, rows)))?;
-        self.clock += 1;
+        self.clock += 2;
         for input in self.inputs.iter_mut().filter(|i| i.adapter.is_arrival() && i.open_lane().is_some()) {
             input.adapter.push(0, Message::Punctuation(self.clock))?;
         }
@@ -289,7 +290,7 @@ impl ChannelProgram for TemporalProgram {
             arrivals.filter_map(|input| Some(input.first_lane + input.open_lane()?)).collect();
         if !lanes.is_empty() {
             // A driver that takes the first lane with a message comes to each lane in turn.
-            let first = self.clock as usize % lanes.len();
+            let first = (self.clock / 2) as usize % lanes.len();
             lanes.rotate_left(first);
         }
         lanes
@@ -324,11 +325,11 @@ impl ChannelProgram for TemporalProgram {
             InputAdapter::Ingress { ingress, .. } => ingress.dropped(),
             InputAdapter::Merge { .. } | InputAdapter::Arrival { .. } => 0,
         };
-        self.inputs.iter().map(late).sum()
+        self.inputs.iter().map(late).sum::<u64>() + self.graph.rows_late()
     }
 
     fn take_late(&mut self) -> Vec<RecordBatch> {
-        let mut late = Vec::new();
+        let mut late = self.graph.take_late();
         for input in &mut self.inputs {
             if let InputAdapter::Ingress { ingress, .. } = &mut input.adapter {
                 late.extend(ingress.take_late());

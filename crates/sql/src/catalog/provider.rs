@@ -59,11 +59,11 @@ impl Catalog<'_> {
         }
         match find(self.tables, name) {
             Some((_, Table { kind: TableKind::View { over_tables: Some(plan), .. }, .. }))
-                if self.emit == Emit::Changes =>
+                if self.emit == Emit::CHANGES =>
             {
                 Ok(plan.clone())
             }
-            Some((_, table)) => emit::table(self.emit, name, table.plan.clone()),
+            Some((_, table)) => emit::table(&self.emit, name, table.plan.clone()),
             None if let Some(plan) = information_schema::table(self.tables, self.files, name)? => Ok(plan),
             None if is_path(name) || self.files.is_folder(name) => {
                 Ok(single_shard(&self.file(name, FileOptions::default())?)?.plan().clone())

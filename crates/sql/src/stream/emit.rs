@@ -8,55 +8,117 @@
 //! over tables that hold what has arrived so far, windows of time included, and its result is the stream of
 //! changes of that relation: a first column `change` is 1 for a row that comes and -1 for one that goes.
 //!
+//! `emit changes within …`: the same with rows that are at most so late. Later ones are dropped, and
+//! windows are forgotten when no row can change them any more. Their last rows are those that `emit final`
+//! gives over a source with this reorder latency that drops late rows.
+//!
 //! ```sql
 //! -- A row for each window, when the window has passed.
 //! select item, count(*) from tumble(clicks, time, interval '5' minute) group by item, window_end;
 //! -- The counts so far: 1 and -1 in the column `change` for each of their changes.
 //! select item, count(*) from clicks group by item emit changes;
+//! -- The windows so far, corrected for an hour.
+//! select item, count(*) from tumble(clicks, time, interval '5' minute) group by item, window_end
+//! emit changes within interval '1' hour;
 //! ```
 
+use super::durations;
 use crate::columns::with_unique_names;
 use crate::single_shard::{is_single_shard, single_shard};
 use crate::syntax::Emit;
+use crate::tree::transform_down_with_subqueries;
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{Result, plan_err};
 use datafusion::logical_expr::LogicalPlan;
-use whimbrel_plan::nodes::{Node, node};
+use whimbrel_plan::nodes::{AllowedLateness, Node, extension, node};
 use whimbrel_plan::{Stream, properties};
 
 /// The table of this name as a query sees it: with `emit changes` as a table of what has arrived.
 ///
 /// # Errors
-/// `Plan` if the table is a query over time already.
-pub(crate) fn table(emit: Emit, name: &str, plan: LogicalPlan) -> Result<LogicalPlan> {
-    match emit {
-        Emit::Final => Ok(plan),
-        Emit::Changes => arrived(name, plan),
+/// `Plan` if the table is a query over time already, or the lateness does not fit its time.
+pub(crate) fn table(emit: &Emit, name: &str, plan: LogicalPlan) -> Result<LogicalPlan> {
+    let Emit::Changes { within } = emit else { return Ok(plan) };
+    let arrived = arrived(name, plan)?;
+    match (within, arrived.time) {
+        (Some(within), Some(time)) => allow_lateness(arrived.rows, &time, within),
+        _ => Ok(arrived.rows),
     }
 }
 
 /// The rows of a stream as a table.
-fn arrived(name: &str, plan: LogicalPlan) -> Result<LogicalPlan> {
+struct Arrived {
+    rows: LogicalPlan,
+    /// The column that was their time.
+    time: Option<String>,
+}
+
+/// The rows of a stream as a table.
+fn arrived(name: &str, plan: LogicalPlan) -> Result<Arrived> {
     if properties(&plan)?.time.is_none() {
-        return Ok(plan);
+        return Ok(Arrived { rows: plan, time: None });
     }
     match (node(&plan), &plan) {
         (Some(Node::Ingress(ingress)), _) if ingress.time.kind.is_none() => {
-            with_unique_names(ingress.input.clone().into_inner())
+            let rows = with_unique_names(ingress.input.clone().into_inner())?;
+            Ok(Arrived { rows, time: Some(ingress.time.start.clone()) })
         }
         (Some(Node::Exchange(exchange)), _) if is_single_shard(exchange) => {
-            Ok(single_shard(&Stream::from_plan(arrived(name, exchange.input.clone().into_inner())?)?)?
-                .plan()
-                .clone())
+            let arrived = arrived(name, exchange.input.clone().into_inner())?;
+            let rows = single_shard(&Stream::from_plan(arrived.rows)?)?.plan().clone();
+            Ok(Arrived { rows, ..arrived })
         }
         (Some(Node::ReKey(rekey)), _) => arrived(name, rekey.input.clone().into_inner()),
         // What looks at one row at a time is the same of tables.
         (_, LogicalPlan::Filter(_) | LogicalPlan::Projection(_)) => {
-            let rows = arrived(name, plan.inputs()[0].clone())?;
-            plan.with_new_exprs(plan.expressions(), vec![rows])
+            let arrived = arrived(name, plan.inputs()[0].clone())?;
+            let rows = plan.with_new_exprs(plan.expressions(), vec![arrived.rows])?;
+            Ok(Arrived { rows, ..arrived })
         }
         _ => plan_err!(
             "emit changes: {name} is a query over time already; leave out emit changes, or name its source here \
              and write the query in SQL"
         ),
     }
+}
+
+/// The rows that are at most so late. They are kept for one tick, unless a window takes them.
+fn allow_lateness(rows: LogicalPlan, time: &str, within: &str) -> Result<LogicalPlan> {
+    if properties(&rows)?.bounded {
+        return Ok(rows);
+    }
+    let clock = rows.schema().field_with_unqualified_name(time)?.data_type().clone();
+    let lateness = durations::duration(within).ticks(&clock, "emit changes within")?;
+    Ok(extension(AllowedLateness::try_new(rows, time.to_string(), lateness, 1)?))
+}
+
+/// The plan with all of its rows kept as long as those that are kept longest. What is read in several places
+/// is then one node, which tells once what came too late.
+///
+/// # Errors
+/// `Plan` if the plan cannot be rebuilt.
+pub(crate) fn with_one_retention(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let mut longest = 0;
+    plan.apply_with_subqueries(|step| {
+        if let Some(Node::AllowedLateness(of)) = node(step) {
+            longest = longest.max(of.retention);
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    keep_for(plan, longest)
+}
+
+/// The plan with its rows kept for so many ticks, at least.
+///
+/// # Errors
+/// `Plan` if the plan cannot be rebuilt.
+pub(super) fn keep_for(plan: LogicalPlan, ticks: i64) -> Result<LogicalPlan> {
+    transform_down_with_subqueries(plan, &mut |plan| match node(&plan) {
+        Some(Node::AllowedLateness(of)) if of.retention < ticks => {
+            let input = of.input.clone().into_inner();
+            let kept = AllowedLateness::try_new(input, of.time.clone(), of.lateness, ticks)?;
+            Ok(Transformed::yes(extension(kept)))
+        }
+        _ => Ok(Transformed::no(plan)),
+    })
 }

@@ -4,6 +4,7 @@
 pub(crate) mod asof;
 pub(crate) mod durations;
 pub(crate) mod emit;
+pub(crate) mod forgettable;
 pub(crate) mod interval_join;
 pub(crate) mod match_recognize;
 pub(crate) mod semantics;

@@ -455,7 +455,7 @@ fn of_events(join: &Join, left: &Instants, right: &Instants) -> Result<Liveness>
 }
 
 /// Whether an equality makes the instants of both sides the same.
-fn is_at_same_instant(join: &Join, left: &Instants, right: &Instants) -> bool {
+pub(super) fn is_at_same_instant(join: &Join, left: &Instants, right: &Instants) -> bool {
     let (l, r) = (join.left.schema(), join.right.schema());
     let same = |a: &Expr, b: &Expr| {
         let instants = after(a, l, left).zip(after(b, r, right));

@@ -52,7 +52,7 @@ pub(crate) struct Parsed {
 pub(crate) fn parse(sql: &str, spelling: &Spelling) -> Result<Parsed> {
     let tokens = tokens::tokenize(sql).map_err(|e| syntax(e.into()))?;
     let tokens = tokens::number_placeholders(tokens).map(|token| spelling.respell(token)).collect();
-    let (tokens, emit) = emit::take_emit(tokens);
+    let (tokens, emit) = emit::take_emit(tokens)?;
     tokens::refuse_unsupported(&tokens)?;
     let (tokens, summarize) = tokens::take_summarize(tokens);
     let tokens = tokens::rewrite(tokens);

@@ -139,7 +139,9 @@ fn steps(stream: &Stream) -> Vec<String> {
         LogicalPlan::Projection(_) | LogicalPlan::SubqueryAlias(_) => None,
         LogicalPlan::Aggregate(aggregate) => {
             let calls: Vec<_> = aggregate.aggr_expr.iter().map(|e| aggregate_of(e).unwrap().1).collect();
-            Some(format!("aggregate by {:?}: {calls:?}", aggregate.group_expr))
+            let groups: Vec<_> =
+                aggregate.group_expr.iter().map(|e| e.try_as_col().map(|c| &c.name)).collect();
+            Some(format!("aggregate by {groups:?}: {calls:?}"))
         }
         other => Some(other.display().to_string()),
     };
@@ -169,6 +171,11 @@ fn sql_runs_the_steps_of_the_fluent_program() {
         (
             "select item, window_start, window_end, count(*) as n from hop(clicks, time, 5, 10) group by item, window_start, window_end",
             &hops,
+        ),
+        // Windows with a name of their own.
+        (
+            "select w.item, w.window_end, count(*) from tumble(clicks, time, 10) as w group by w.item, w.window_end",
+            &per_item,
         ),
     ] {
         let mut ours = steps(&query(&mut stream(), sql));

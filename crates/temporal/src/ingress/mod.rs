@@ -18,6 +18,7 @@ pub use times::TimeColumns;
 use crate::batch::{Batch, Message};
 use crate::rules::{IngressOptions, OnCompleted, Punctuate};
 use crate::time::{BEGINNING, INFINITY, Time, unit_of};
+use crate::time_column::ticks;
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, SchemaRef, TimeUnit};
@@ -25,7 +26,7 @@ use datafusion::common::{Result, exec_err};
 use edges::OpenEdges;
 use reorder::Reorder;
 use std::sync::Arc;
-use times::{Times, ticks};
+use times::Times;
 
 /// Where a table becomes a stream.
 pub struct Ingress {

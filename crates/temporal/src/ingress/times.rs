@@ -2,6 +2,7 @@
 
 use crate::batch::Other;
 use crate::time::{INFINITY, Instant, Time, unit_of};
+use crate::time_column::{starts, ticks};
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::buffer::ScalarBuffer;
 use arrow::compute::cast;
@@ -178,24 +179,6 @@ fn check_time_type(schema: &Schema, column: usize) -> Result<()> {
             field.name()
         ),
     }
-}
-
-/// A start column as ticks; each row has one.
-fn starts(table: &RecordBatch, column: usize, first: u64) -> Result<ScalarBuffer<i64>> {
-    match table.column(column).logical_nulls().filter(|n| n.null_count() > 0) {
-        Some(nulls) => exec_err!(
-            "row {} has no time: column `{}` is null there; filter such rows out before the time is read",
-            first + nulls.iter().position(|valid| !valid).unwrap_or(0) as u64,
-            table.schema().field(column).name()
-        ),
-        None => ticks(table.column(column)),
-    }
-}
-
-/// A time column as ticks.
-pub(super) fn ticks(column: &ArrayRef) -> Result<ScalarBuffer<i64>> {
-    let data = column.to_data();
-    Ok(ScalarBuffer::new(data.buffers()[0].clone(), data.offset(), data.len()))
 }
 
 /// An end column as ticks; a null end is not known.

@@ -5,6 +5,9 @@
 //! come. What comes and goes at one instant is no change. Invariants: `pending` are the rows of the instant
 //! `now`, with what they do; `ends` are the intervals that will go. What comes out is a stream of start
 //! edges.
+//!
+//! Over rows that are forgotten (`AllowedLateness`), time is the clock of arrival: rows come at even
+//! instants, and are forgotten at the odd instant after. What goes with them is final, and not told.
 
 use crate::batch::{Batch, Message, Other};
 use crate::checkpoint::{restore_rows, save_rows};
@@ -30,12 +33,19 @@ pub struct Changes {
     now: Time,
     pending: Vec<Piece>,
     ends: BTreeMap<Time, Vec<RecordBatch>>,
+    /// Whether rows are forgotten at odd instants.
+    forgets: bool,
 }
 
 impl Changes {
     /// `schema`: an int64 column for the change, then those of the input.
     pub fn new(schema: SchemaRef) -> Changes {
-        Changes { schema, now: BEGINNING, pending: Vec::new(), ends: BTreeMap::new() }
+        Changes { schema, now: BEGINNING, pending: Vec::new(), ends: BTreeMap::new(), forgets: false }
+    }
+
+    /// The same over rows that are forgotten at odd instants.
+    pub fn forgetting(self) -> Changes {
+        Changes { forgets: true, ..self }
     }
 
     fn batch(&mut self, batch: Batch, out: &mut Vec<Message>) -> Result<()> {
@@ -71,6 +81,9 @@ impl Changes {
         let (pieces, by): (Vec<RecordBatch>, Vec<Vec<i64>>) =
             std::mem::take(&mut self.pending).into_iter().unzip();
         let Some(first) = pieces.first() else { return Ok(()) };
+        if self.forgets && self.now % 2 != 0 {
+            return Ok(());
+        }
         let rows = concat_batches(&first.schema(), &pieces)?;
         let (net, sample) = net(&rows, &by.concat())?;
         let mut places = Vec::new();

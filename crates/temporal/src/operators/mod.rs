@@ -1,6 +1,7 @@
 //! The operators, one file each.
 
 mod aggregate;
+mod allowed_lateness;
 mod alter_lifetime;
 mod changes;
 mod chop;
@@ -20,6 +21,7 @@ mod pattern;
 mod point_at_end;
 mod quantize;
 mod recompute_groups;
+mod require_duration;
 pub(crate) mod rows_out;
 pub(crate) mod runs;
 mod select;
@@ -35,6 +37,7 @@ pub use aggregate::{
     Accumulator, Aggregate, AggregateCall, AggregateFunction, Combine, Emission, Fraction, Rows,
     UserAggregate, same,
 };
+pub use allowed_lateness::AllowedLateness;
 pub use alter_lifetime::AlterLifetime;
 pub use changes::Changes;
 pub use chop::Chop;
@@ -54,6 +57,7 @@ pub use pattern::{
 pub use point_at_end::PointAtEnd;
 pub use quantize::Quantize;
 pub use recompute_groups::{Compute, RecomputeGroups};
+pub use require_duration::RequireDuration;
 pub use select::{Select, WithStart};
 pub use session::Session;
 pub use stitch::Stitch;

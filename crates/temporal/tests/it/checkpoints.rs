@@ -10,7 +10,7 @@ use crate::plan::{Pair, Plan, Step};
 use arrow::array::RecordBatch;
 use proptest::prelude::*;
 use whimbrel_temporal::{
-    Disorder, Graph, Ingress, IngressOptions, Message, OnCompleted, Punctuate, Time, TimeColumns,
+    Disorder, Graph, Ingress, IngressOptions, Message, OnCompleted, Operator, Punctuate, Time, TimeColumns,
 };
 
 /// A message, down to how rows are cut into batches.
@@ -239,4 +239,47 @@ fn an_ingress_that_failed_has_no_checkpoint() {
     ingress.push(rows, &mut Vec::new()).expect_err("the third row is late");
     let error = ingress.save().expect_err("it failed").strip_backtrace();
     assert!(error.contains("a row was refused"), "{error}");
+}
+
+/// Rows at arrival instants, with their times in a column.
+fn arriving(dice: &mut Dice) -> Vec<Message> {
+    use arrow::array::Int64Array;
+    use std::sync::Arc;
+    use whimbrel_temporal::{Batch, Other};
+    let (mut now, mut messages) = (0, Vec::new());
+    for arrival in 0..30 {
+        let times: Vec<i64> = (0..1 + dice.below(5))
+            .map(|_| {
+                now += dice.below(8) as i64;
+                now - dice.below(20) as i64
+            })
+            .collect();
+        let sync = vec![2 * arrival; times.len()].into();
+        let rows = RecordBatch::try_from_iter([("t", Arc::new(Int64Array::from(times)) as _)]);
+        messages.push(Message::Batch(Batch::new(sync, Other::Open, rows.expect("rows"))));
+        messages.push(Message::Punctuation(2 * arrival + 2));
+    }
+    messages
+}
+
+proptest! {
+    #[test]
+    fn allowed_lateness_goes_on_from_every_place(mut dice in dice(), lateness in 0_i64..15, retention in 0_i64..15) {
+        let fresh = || whimbrel_temporal::operators::AllowedLateness::new(0, lateness, retention);
+        let messages = arriving(&mut dice);
+        for stop in 0..messages.len() {
+            let (mut whole, mut before, mut after) = (fresh(), fresh(), fresh());
+            let (mut expected, mut out) = (Vec::new(), Vec::new());
+            for (place, message) in messages.iter().enumerate() {
+                if place == stop {
+                    after.restore(&before.save().expect("a state")).expect("the same operator");
+                }
+                whole.push(0, message.clone(), &mut expected).expect("no error");
+                let other = if place < stop { &mut before } else { &mut after };
+                other.push(0, message.clone(), &mut out).expect("no error");
+            }
+            prop_assert_eq!(exact(&out), exact(&expected));
+            prop_assert_eq!((after.rows_late(), after.held()), (whole.rows_late(), whole.held()));
+        }
+    }
 }

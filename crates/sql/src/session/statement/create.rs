@@ -65,7 +65,7 @@ pub(super) fn view(session: &mut Session, view: CreateView) -> Result<Planned> {
         Ok((plan.clone(), session.stream(plan)?))
     })?;
     let over_tables = match stream.properties().time {
-        Some(_) => query_plan(session, query, Emit::Changes).and_then(rows).ok(),
+        Some(_) => query_plan(session, query, Emit::CHANGES).and_then(rows).ok(),
         None => None,
     };
     session.tables.insert(name.clone(), Table { stream, plan, kind: TableKind::View { over_tables, reads } });

@@ -40,7 +40,7 @@ pub(crate) fn plan(session: &mut Session, Parsed { statement, emit, summarize }:
     if summarize {
         return summary::of(session, statement);
     }
-    emitted(planned(session, statement, emit)?, emit)
+    emitted(planned(session, statement, emit.clone())?, emit)
 }
 
 /// With `emit changes`, the changes of the rows in place of the rows.

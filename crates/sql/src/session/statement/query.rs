@@ -1,6 +1,7 @@
 //! Queries of a session: their plans and streams.
 
 use crate::session::state::Session;
+use crate::stream::{emit, forgettable};
 use crate::syntax::{Emit, normalize};
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, plan_err};
@@ -27,12 +28,20 @@ pub(super) fn of_query<T>(
     emit: Emit,
     make: impl Fn(LogicalPlan) -> Result<T>,
 ) -> Result<T> {
+    if let Emit::Changes { within: Some(_) } = &emit {
+        let plan = query_plan(session, query.clone(), Emit::Final)?;
+        if !is_bounded(&plan)? {
+            forgettable::check(&plan)?;
+            session.stream(plan)?;
+        }
+    }
+    let is_final = emit == Emit::Final;
     let over_time = query_plan(session, query.clone(), emit).and_then(&make);
-    if over_time.is_ok() || emit == Emit::Changes {
+    if over_time.is_ok() || !is_final {
         return over_time;
     }
     let over_tables = || {
-        let plan = query_plan(session, query, Emit::Changes)?;
+        let plan = query_plan(session, query, Emit::CHANGES)?;
         match is_bounded(&plan)? {
             true => make(plan),
             false => plan_err!("rows are still coming"),
@@ -60,5 +69,8 @@ fn is_bounded(plan: &LogicalPlan) -> Result<bool> {
 /// Those of DataFusion's planner.
 pub(super) fn query_plan(session: &Session, mut query: Query, emit: Emit) -> Result<LogicalPlan> {
     normalize::normalize(&mut query);
-    session.planner(emit, |planner, _| planner.sql_statement_to_plan(Sql::Query(Box::new(query))))
+    let forgets = matches!(emit, Emit::Changes { within: Some(_) });
+    let plan =
+        session.planner(emit, |planner, _| planner.sql_statement_to_plan(Sql::Query(Box::new(query))))?;
+    if forgets { emit::with_one_retention(plan) } else { Ok(plan) }
 }

@@ -75,6 +75,21 @@ fn begin_apart<T>() -> Result<T> {
     )
 }
 
+/// How many ticks so many windows have together, at most.
+///
+/// # Errors
+/// `Plan` if they are more than there are.
+pub(super) fn longest(grid: &Grid, windows: i64, clock: &DataType) -> Result<i64> {
+    match grid {
+        Grid::Ticks { hop, .. } => Ok(hop.saturating_mul(windows)),
+        Grid::Calendar(calendar) => {
+            // A day has 25 hours where clocks are set back.
+            let hours = i128::from(days(calendar.every())) * 25 * i128::from(windows);
+            Duration::Nanos(hours * 3_600_000_000_000).ticks(clock, "window")
+        }
+    }
+}
+
 /// Days in a window, at most.
 fn days(every: Every) -> i64 {
     match every {

@@ -70,7 +70,14 @@ impl RelationPlanner for Windows {
             return Ok(RelationPlanning::Original(Box::new(relation)));
         };
         let plan = plan_windows(name, args, context)?;
-        Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, alias))))
+        // Without a name of its own it has that of the function, by which `using` finds its columns.
+        let alias = alias.unwrap_or_else(|| TableAlias {
+            explicit: false,
+            name: ast::Ident::new(name),
+            columns: vec![],
+            at: None,
+        });
+        Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, Some(alias)))))
     }
 }
 

@@ -9,7 +9,7 @@ use crate::stream::window_nodes::is_cumulate;
 use crate::tree::{transform_expr_up, transform_up};
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Column, Result, TableReference};
-use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan, Projection};
+use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan, Projection, SubqueryAlias};
 use std::sync::Arc;
 use whimbrel_plan::calendar::{CalendarWindows, Grid};
 use whimbrel_plan::nodes::{
@@ -34,8 +34,27 @@ pub(crate) fn lift_window_columns(plan: LogicalPlan) -> Result<LogicalPlan> {
             }
             _ => Ok(Transformed::no(plan)),
         },
+        LogicalPlan::SubqueryAlias(alias) => match as_projection(alias)? {
+            Some(named) => Ok(Transformed::yes(named)),
+            None => Ok(Transformed::no(plan)),
+        },
         _ => Ok(Transformed::no(plan)),
     })
+}
+
+/// Windows with a name, as a projection to columns of that name.
+fn as_projection(alias: &SubqueryAlias) -> Result<Option<LogicalPlan>> {
+    let has_end = |plan: &LogicalPlan| matches!(node(plan), Some(Node::WithStart(_)));
+    let (values, windows) = match alias.input.as_ref() {
+        LogicalPlan::Projection(columns) if has_end(&columns.input) => (columns.expr.clone(), &columns.input),
+        windows if has_end(windows) => {
+            (windows.schema().columns().into_iter().map(Expr::Column).collect(), &alias.input)
+        }
+        _ => return Ok(None),
+    };
+    let named = values.into_iter().zip(alias.schema.iter());
+    let named = named.map(|(value, (name, field))| as_named(value.unalias(), name, field.name()));
+    Ok(Some(LogicalPlan::Projection(Projection::try_new(named.collect(), Arc::clone(windows))?)))
 }
 
 /// Two projections as one.
@@ -165,7 +184,8 @@ impl<'a> Windowed<'a> {
                 Some(Expr::Column(group)) if self.is_window(&Expr::Column(group.clone())) => {
                     self.value(group)
                 }
-                _ => Expr::Column(Column::new(qualifier.cloned(), field.name())),
+                // The windows' end is added to columns without qualifiers.
+                _ => Expr::Column(Column::new_unqualified(field.name())),
             };
             as_named(value, qualifier, field.name())
         });

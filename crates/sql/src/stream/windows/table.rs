@@ -2,6 +2,7 @@
 //! timestamps of any unit are one case.
 
 use super::{Request, Window, grid};
+use crate::stream::emit;
 use crate::stream::window_nodes::{END, START};
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::{Column, Result, ScalarValue, plan_err};
@@ -50,26 +51,31 @@ pub(super) fn with_windows(input: LogicalPlan, time: &str, request: &Request) ->
         .project(names.iter().map(column).chain([ticks]).collect::<Vec<_>>())?;
     let zone = request.zone.as_deref();
     let grid = |hop: &Duration, what: &str| Grid::new(hop, 0, &clock, zone, what);
+    let mut retention = 0;
     let (plan, start, end) = match &request.window {
         Window::Tumble { size } => {
             let size = grid(size, "tumble: size")?;
+            retention = grid::longest(&size, 1, &clock)?;
             (timed, size.boundary(column(TICKS), lit(0_i64)), size.boundary(column(TICKS), lit(1_i64)))
         }
         Window::Hop { slide, size } => {
             let slide = grid(slide, "hop: slide")?;
             let times = grid::hops(&slide, size, &clock, zone)?;
+            retention = grid::longest(&slide, times, &clock)?;
             hop(timed, &names, &slide, times)?
         }
         Window::Cumulate { step, size } => {
             let (step, size) = (grid(step, "cumulate: step")?, grid(size, "cumulate: size")?);
             let times = grid::steps(&step, &size, &clock)?;
+            retention = grid::longest(&size, 1, &clock)?;
             cumulate(timed, &names, &step, &size, times)?
         }
         Window::Session { gap, key } => session(timed, gap, key, &clock)?,
     };
     let instant = |ticks: Expr, name: &str| cast(ticks, clock.clone()).alias(name);
     let new = [instant(start, START), instant(end, END)];
-    plan.project(names.iter().map(column).chain(new).collect::<Vec<_>>())?.build()
+    let plan = plan.project(names.iter().map(column).chain(new).collect::<Vec<_>>())?.build()?;
+    emit::keep_for(plan, retention)
 }
 
 /// Every row repeated for each of its windows, numbered from 0.

@@ -150,7 +150,7 @@ impl General {
 
 impl Operator for General {
     fn held(&self) -> usize {
-        self.live.groups.len()
+        self.live.living()
     }
 
     fn push(&mut self, _input: usize, message: Message, out: &mut Vec<Message>) -> Result<()> {

@@ -73,6 +73,11 @@ impl Live {
         })
     }
 
+    /// How many groups have rows alive.
+    pub fn living(&self) -> usize {
+        self.groups.len().saturating_sub(self.dead)
+    }
+
     /// Makes room for all groups there are.
     pub fn grow(&mut self) {
         let capacity = self.groups.capacity();

@@ -194,7 +194,7 @@ impl Windowed {
 
 impl Operator for Windowed {
     fn held(&self) -> usize {
-        self.live.groups.len()
+        self.live.living()
     }
 
     fn push(&mut self, _input: usize, message: Message, out: &mut Vec<Message>) -> Result<()> {
