@@ -194,7 +194,8 @@ def test_it_goes_on_after_a_stop(tmp_path: Path) -> None:
     }.items(),
 )
 def test_what_cannot_be_forgotten_is_refused(sql: str, why: str) -> None:
-    sources = {name: wb.live(SCHEMA, time="time") for name in "cd" if f" {name}" in sql or f"({name}" in sql}
+    read = [name for name in "cd" if f" {name}" in sql or f"({name}" in sql]
+    sources: dict[str, Any] = {name: wb.live(SCHEMA, time="time") for name in read}
     with pytest.raises(wb.InvalidError, match=why):
         wb.sql(f"{sql} emit changes within 5", **sources)
 
