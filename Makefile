@@ -45,6 +45,7 @@ $(LINTERS): requirements-lint.txt | $(RUN)
 build: $(TOOLS) ## build everything and install the package into .venv
 	@echo "building; the first time takes some minutes"
 	source $(VENV)/bin/activate && maturin develop --release
+	$(RUN) -m compileall -q python/whimbrel
 
 # What has been built for tests and benchmarks is used; a release has a profile of its own: `make wheel PROFILE=wheel`.
 wheel: PROFILE ?= release

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pathlib
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -137,3 +138,99 @@ def test_a_job_goes_on_with_the_times_of_its_log(tmp_path: pathlib.Path) -> None
 def test_settings_that_do_not_fit(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(wb.InvalidError, match=message):
         wb.live(SCHEMA, **settings)
+
+
+class Partition:
+    """A shard of a source that can be read again, into which a test puts rows."""
+
+    def __init__(self) -> None:
+        self.rows: list[int] = []
+
+    def advance(self, position: int | None) -> int | None:
+        return len(self.rows) or position
+
+    def read(self, start: int | None, end: int) -> Iterator[Any]:
+        yield wb.from_rows([{"time": time} for time in self.rows[start or 0 : end]]).collect()
+
+
+class Topic:
+    """A source of partitions."""
+
+    name, schema = "topic", {"time": "int64"}
+
+    def __init__(self, shards: int) -> None:
+        self.partitions = [Partition() for _ in range(shards)]
+        self.shards = shards
+
+    def open(self, shard: int) -> Partition:
+        return self.partitions[shard]
+
+
+def test_idle_partitions_hold_nobody_back() -> None:
+    topic, seen = Topic(3), []
+    windows = counts(wb.from_source(topic, time="time", idle="50ms", disorder="drop"))
+    with windows.subscribe(seen.append):
+        topic.partitions[0].rows += [1, 5]
+        topic.partitions[1].rows += [3, 25]
+        # Only the first goes on; the third has never had a row.
+        topic.partitions[0].rows += [31, 45]
+        while len(seen) < 3:
+            topic.partitions[0].rows.append(topic.partitions[0].rows[-1] + 1)
+            time.sleep(0.02)
+    assert [(row.start, row.n) for row in seen[:3]] == [(10, 3), (30, 1), (40, 1)]
+
+
+def test_without_idle_everybody_waits() -> None:
+    topic, seen = Topic(2), []
+    with counts(wb.from_source(topic, time="time")).subscribe(seen.append):
+        topic.partitions[0].rows += [1, 5, 31]
+        time.sleep(0.3)
+    assert seen == []
+
+
+def test_an_idle_source_holds_no_other_back() -> None:
+    left, right, seen = Topic(1), Topic(1), []
+    sources = [wb.from_source(topic, time="time", idle="50ms", disorder="drop") for topic in (left, right)]
+    windows = [source.query(lambda q: q.tumbling(10).aggregate(n=wb.count())) for source in sources]
+    both = windows[0].query(windows[1], lambda a, b: a.union(b))
+    with both.subscribe(seen.append):
+        right.partitions[0].rows += [2]
+        left.partitions[0].rows += [1]
+        for at in range(20, 400, 5):
+            left.partitions[0].rows.append(at)
+            time.sleep(0.02)
+            if len(seen) > 2:
+                break
+    assert Counter((row.start, row.n) for row in seen)[10, 1] == 2
+
+
+def test_promises_of_idle_shards_are_on_the_tape(tmp_path: pathlib.Path) -> None:
+    topic = Topic(2)
+    windows = counts(wb.from_source(topic, time="time", idle="20ms", disorder="drop"))
+    out, state = tmp_path / "out", tmp_path / "state"
+
+    def ended() -> list[tuple[int, int]]:
+        rows = wb.read(out).to_rows() if list(out.glob("*.parquet")) else []
+        return sorted((row.start, row.n) for row in rows)
+
+    topic.partitions[0].rows += [1, 5]
+    with windows.run_forever(out, checkpoint=state, every="10ms", wait=False):
+        while not ended():
+            # Only the first partition goes on.
+            topic.partitions[0].rows.append(topic.partitions[0].rows[-1] + 4)
+            time.sleep(0.05)
+    assert ended()[0] == (10, 3)
+    # The second shard has promised that nothing so early will come.
+    topic.partitions[1].rows += [2, 3, 5000]
+    topic.partitions[0].rows += [5000]
+    windows.run_forever(out, checkpoint=state, every="10ms", stop_when_idle="300ms")
+    assert ended()[0] == (10, 3)
+
+
+def test_idle_is_for_sources_that_are_read_with_a_time() -> None:
+    with pytest.raises(wb.InvalidError, match="idle= says how to deal with time"):
+        wb.from_source(Topic(1), idle="1s")
+    with pytest.raises(wb.InvalidError, match="there is no setting idle="):
+        wb.from_rows([{"time": 1}], time="time", idle="1s")
+    with pytest.raises(wb.InvalidError, match="idle"):
+        wb.from_source(Topic(1), time="time", idle="1 parsec")

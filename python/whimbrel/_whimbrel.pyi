@@ -588,6 +588,7 @@ def ingress(
     batch_rows: int | None,
     partition_by: list[str],
     lag: _Length | None,
+    idle: _Length | None,
 ) -> Plan: ...
 def follow(
     paths: list[str],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Literal
 
 from . import _whimbrel as native
@@ -28,6 +29,7 @@ class Ingress:
     batch_rows: int | None = None
     partition_by: str | tuple[str, ...] | list[str] | None = None
     lag: Duration | None = None
+    idle: str | timedelta | None = None
 
     def apply(self, plan: native.Plan) -> native.Plan:
         """Put the ingress on a plan, if it has a time."""
@@ -47,6 +49,7 @@ class Ingress:
             self.batch_rows,
             self._partition_columns(),
             self.lag,
+            self.idle,
         )
 
     def _partition_columns(self) -> list[str]:
@@ -59,7 +62,7 @@ class Ingress:
     def _refuse_settings(self) -> None:
         settings = [
             name
-            for name in ("end", "kind", "punctuate", "punctuate_rows", "partition_by", "lag")
+            for name in ("end", "kind", "punctuate", "punctuate_rows", "partition_by", "lag", "idle")
             if getattr(self, name) is not None
         ]
         if self.disorder != "raise" or self.reorder_latency != 0:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from datetime import timedelta
 from typing import Any, Literal
 
 from . import _whimbrel as native
@@ -114,6 +115,7 @@ def follow(
     format: Literal["parquet", "csv", "json", "arrow"] | None = None,
     header: bool | None = None,
     delimiter: str | None = None,
+    idle: str | timedelta | None = None,
     **ingress: Any,
 ) -> ShardedStream:
     r"""
@@ -133,6 +135,8 @@ def follow(
     time, end, format, header, delimiter, **ingress
         As in `read`. The rows of several files are often out of order: see ``reorder_latency`` and
         ``disorder``.
+    idle
+        As in `from_source`: after how long without news the files hold back no other source of the query.
 
     Returns
     -------
@@ -165,11 +169,16 @@ def follow(
     names = [os.fspath(path) for path in listed]
     columns = None if schema is None else schema_of(schema)
     plan = native.follow(names, columns, format, header, delimiter)
-    return ShardedStream(Ingress(time, end, **check_settings(ingress)).apply(plan))
+    return ShardedStream(Ingress(time, end, idle=idle, **check_settings(ingress)).apply(plan))
 
 
 def from_source(
-    source: ReplayableSource, *, time: str | None = None, end: str | None = None, **ingress: Any
+    source: ReplayableSource,
+    *,
+    time: str | None = None,
+    end: str | None = None,
+    idle: str | timedelta | None = None,
+    **ingress: Any,
 ) -> ShardedStream:
     """
     Read a source of your own that can be read again: a stream that jobs survive with.
@@ -180,6 +189,10 @@ def from_source(
         The source.
     time, end, **ingress
         As in `read`.
+    idle
+        After how long without news a shard holds nobody back: it then counts as having come as far as the
+        slowest of the others that are not idle, in this source and in others of the query with ``idle=``.
+        Rows that come into it later may be late. When all are idle, time stands still.
 
     Returns
     -------
@@ -226,7 +239,7 @@ def from_source(
         return ShardAdapter(source.open(shard))
 
     plan = native.replayable_source(source.name, schema_of(source.schema), source.shards, open_shard)
-    return ShardedStream(Ingress(time, end, **check_settings(ingress)).apply(plan))
+    return ShardedStream(Ingress(time, end, idle=idle, **check_settings(ingress)).apply(plan))
 
 
 def from_bytes(data: bytes, *, python_functions: Literal["refuse", "pickle"] = "refuse") -> ShardedStream:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from . import _whimbrel as native
@@ -136,7 +137,8 @@ class Table:
 
     def to_arrow(self) -> pyarrow.Table:
         """Hand over to pyarrow, without a copy."""
-        return _import("pyarrow").table(self)
+        # `pyarrow.table` would import pandas first, to ask whether this is a frame of it.
+        return _import("pyarrow").RecordBatchReader.from_stream(self).read_all()
 
     def to_polars(self) -> polars.DataFrame:
         """Hand over to polars, without a copy where it can."""
@@ -155,11 +157,9 @@ class Table:
     def to_pandas(self) -> pandas.DataFrame:
         """Convert to pandas."""
         pandas = _import("pandas")
-        try:
-            import pyarrow
-        except ImportError:
+        if find_spec("pyarrow") is None:
             return pandas.DataFrame(self.to_dict(), columns=self.columns)
-        return _with_categories(pyarrow.table(self)).to_pandas()
+        return _with_categories(self.to_arrow()).to_pandas()
 
     def __repr__(self) -> str:
         return f"{text_table(self._native.slice(0, _PREVIEW), more=len(self) > _PREVIEW)}\n{self._size()}"

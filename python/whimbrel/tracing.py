@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import dis
 import functools
-import importlib.util
 import inspect
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from importlib.util import find_spec
 from types import CodeType
 from typing import Any
 
@@ -134,7 +134,7 @@ class ArrayFunction:
     """A function of arrays of pyarrow as the engine calls it: with a table of the arguments of a batch."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        if importlib.util.find_spec("pyarrow") is None:
+        if find_spec("pyarrow") is None:
             raise InvalidError("arrays=True hands over arrays of pyarrow: pip install pyarrow")
         self.function = function
 
@@ -142,7 +142,8 @@ class ArrayFunction:
         """Call the function with the columns of a table; give a table with its result."""
         import pyarrow
 
-        arrays = [_without_views(column.combine_chunks()) for column in pyarrow.table(table).columns]
+        given = pyarrow.RecordBatchReader.from_stream(table).read_all()
+        arrays = [_without_views(column.combine_chunks()) for column in given.columns]
         result = self.function(*arrays)
         if not isinstance(result, (pyarrow.Array, pyarrow.ChunkedArray)):
             as_stream = hasattr(result, "__arrow_c_stream__")

@@ -305,7 +305,11 @@ impl Coordinator {
                 let epoch = self.passed[shard].saturating_add(1);
                 self.rows.entry((epoch, shard)).or_default().push(rows);
             }
-            Report::Read(source) => self.sources[source].epochs_read += 1,
+            Report::Read(source, latest) => {
+                let source = &mut self.sources[source];
+                source.epochs_read += 1;
+                latest.into_iter().for_each(|time| source.paced.log.note_time(time));
+            }
             Report::Drained(source) => self.sources[source].is_drained = true,
             Report::Passed(channel, marker) => self.pass(channel, marker.epoch),
             Report::Ended(channel) => {

@@ -323,6 +323,11 @@ pub fn show_ticks(ticks: i64, time: &DataType) -> String {
     }
 }
 
+/// A length of time on the wall as text, in as few units as possible.
+pub fn show_wall(length: std::time::Duration) -> String {
+    show_nanos(length.as_nanos() as i128)
+}
+
 /// Nanoseconds as text, in as few units as possible.
 fn show_nanos(nanos: i128) -> String {
     if nanos == 0 {

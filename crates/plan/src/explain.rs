@@ -5,7 +5,7 @@
 
 use crate::aggregate::aggregate_of;
 use crate::calendar::Grid;
-use crate::duration::show_ticks;
+use crate::duration::{show_ticks, show_wall};
 use crate::names::{column_name, count, names, show, type_name};
 use crate::nodes::{
     ChangeLifetimes, Colocation, Exchange, HoppingWindows, Ingress, LifetimeChange, Node, Partitioning,
@@ -479,6 +479,7 @@ fn describe_ingress(ingress: &Ingress) -> Result<String> {
             Punctuate::Rows(n) => format!("punctuation every {n} rows"),
         });
     }
+    words.extend(options.idle.map(|idle| format!("idle after {}", show_wall(idle))));
     if options.on_completed != default.on_completed {
         words.push(match options.on_completed {
             OnCompleted::EndOfStream => "ends with its input".to_string(),

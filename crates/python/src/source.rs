@@ -186,6 +186,7 @@ pub fn ingress(
     batch_rows: Option<Count>,
     partition_by: Vec<String>,
     lag: Option<Length>,
+    idle: Option<Length>,
 ) -> PyResult<NativePlan> {
     let schema = plan.stream.schema();
     let Ok(clock) = schema.field_with_name(&time) else {
@@ -222,6 +223,7 @@ pub fn ingress(
             Some(rows) => rows,
             None => IngressOptions::default().batch_rows,
         },
+        idle: idle.map(|idle| wall_duration(&idle.0, "idle")).transpose().or_raise()?,
     };
     let lag = lag.map(|lag| lag.0.ticks(clock.data_type(), "lag")).transpose().or_raise()?;
     let time = TimeSpec { start: time, end, kind };

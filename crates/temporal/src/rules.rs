@@ -3,6 +3,7 @@
 
 use crate::time::Time;
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
 /// On which side a window is closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -174,6 +175,9 @@ pub struct IngressOptions {
     pub on_completed: OnCompleted,
     /// The largest batch that ingress makes, in rows.
     pub batch_rows: usize,
+    /// After how long without rows a shard of a growing source holds nobody back. That is up to whoever feeds
+    /// the ingress, which has no clock.
+    pub idle: Option<Duration>,
 }
 
 impl Default for IngressOptions {
@@ -186,6 +190,7 @@ impl Default for IngressOptions {
             punctuate: Punctuate::Never,
             on_completed: OnCompleted::EndOfStream,
             batch_rows: BATCH_ROWS,
+            idle: None,
         }
     }
 }

@@ -6,7 +6,7 @@ use super::reader::{Reader, Required, Scope, unique_name};
 use super::steps::{Step, StepKind};
 use super::variable_names::name_of;
 use crate::Stream;
-use crate::duration::show_ticks;
+use crate::duration::{show_ticks, show_wall};
 use crate::names::names;
 use crate::nodes::{Ingress, Partitioning, TimeSpec};
 use crate::source::{Location, given_name, rescan, source_of};
@@ -241,6 +241,9 @@ fn settings(time: &TimeSpec, options: &IngressOptions, unit: &DataType) -> Vec<S
         OnCompleted::EndOfStream => {}
         OnCompleted::Flush => add("on_completed", python_string("flush")),
         OnCompleted::Nothing => add("on_completed", python_string("nothing")),
+    }
+    if let Some(idle) = options.idle {
+        add("idle", python_string(&show_wall(idle)));
     }
     if options.batch_rows != IngressOptions::default().batch_rows {
         add("batch_rows", options.batch_rows.to_string());

@@ -81,6 +81,7 @@ fn options_of_ingress() {
         punctuate: Punctuate::Every(60_000_000),
         on_completed: OnCompleted::Flush,
         batch_rows: 1000,
+        idle: Some(std::time::Duration::from_secs(30)),
     };
     let stream = click_table().ingress(TimeSpec::point("time"), options).unwrap();
     let first = stream.explain().unwrap().lines().next().unwrap().to_string();

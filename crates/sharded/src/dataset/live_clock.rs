@@ -66,6 +66,14 @@ impl LiveTime {
     }
 }
 
+/// The latest of a column of times.
+///
+/// # Errors
+/// If the column is none.
+pub(super) fn latest(times: &ArrayRef) -> Result<Option<Time>> {
+    Ok(max(cast(times, &DataType::Int64)?.as_primitive::<Int64Type>()))
+}
+
 fn arrival_type() -> DataType {
     DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()))
 }
@@ -102,9 +110,7 @@ impl ShardClock {
     pub fn stamp(&self, rows: RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
         match &self.kind {
             LiveTime::Idle { column, .. } => {
-                let times =
-                    rows.column_by_name(column).map(|times| cast(times, &DataType::Int64)).transpose()?;
-                let latest = times.and_then(|times| max(times.as_primitive::<Int64Type>()));
+                let latest = rows.column_by_name(column).map(latest).transpose()?.flatten();
                 self.advance(latest.unwrap_or(BEGINNING));
                 Ok(rows)
             }

@@ -12,7 +12,7 @@ use datafusion::common::{DataFusionError, Result};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use whimbrel_temporal::Message;
+use whimbrel_temporal::{Message, Time};
 
 /// The next part of a shard.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,6 +45,9 @@ pub trait ShardLog: Send {
     /// `Execution` if the shard does not have that position any more.
     fn seek(&mut self, position: Option<&[u8]>) -> Result<()>;
 
+    /// Takes note of the latest time that was read of the shard, wherever it is read.
+    fn note_time(&mut self, _time: Time) {}
+
     /// Goes on behind a slice that was cut before.
     ///
     /// # Errors
@@ -67,6 +70,11 @@ pub trait SliceReader: Send {
     /// # Errors
     /// `Execution` if its rows are gone or were changed.
     fn begin(&mut self, slice: &[u8]) -> Result<()>;
+
+    /// The latest time of the rows that were read so far, if anybody needs it.
+    fn latest(&self) -> Option<Time> {
+        None
+    }
 
     /// The next part of the slice; none at its end.
     ///

@@ -6,6 +6,7 @@
 
 mod file;
 mod frozen;
+mod idle;
 mod journal;
 mod live;
 mod live_clock;
@@ -18,6 +19,7 @@ mod split;
 
 pub use file::{FileDataset, FileFormat, FollowDataset, ReadOptions};
 pub use frozen::{fingerprint, freeze, thaw};
+pub(crate) use idle::{IdleShards, Idleness};
 pub use live::{LiveDataset, LiveQueue, LiveSender, Patience};
 pub use live_clock::LiveTime;
 pub use log::{Cut, Part, ReplayableShard, ShardLog, SliceReader};

@@ -18,6 +18,7 @@ use crossbeam_channel::{Receiver, Sender};
 use datafusion::arrow::record_batch::RecordBatch;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use whimbrel_temporal::Time;
 
 /// The end of an epoch in a lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,8 +59,9 @@ pub type States = Option<BTreeMap<ChannelId, ChannelState>>;
 pub enum Report {
     /// Rows of a shard of the result.
     Rows(usize, #[serde(with = "ipc")] RecordBatch),
-    /// A source has been read up to the marker of an epoch.
-    Read(usize),
+    /// A source has been read up to the marker of an epoch, and the latest time of its rows so far, if that
+    /// is needed.
+    Read(usize, Option<Time>),
     /// A source has been read to its end.
     Drained(usize),
     /// A channel has handed out all of an epoch.

@@ -111,7 +111,9 @@ impl GrowingLane {
     fn poll(&mut self, control: &Control) -> Result<Poll> {
         loop {
             if self.is_reading {
-                match self.shard.reader.next()? {
+                let part = self.shard.reader.next()?;
+                self.shard.reader.latest().into_iter().for_each(|time| self.shard.log.note_time(time));
+                match part {
                     Some(part) => return Ok(Poll::Item(item(part, control))),
                     None => self.is_reading = false,
                 }
@@ -162,7 +164,7 @@ impl PacedLane {
                     self.is_reading = true;
                 }
                 Ok(SourceOrder::Marker(marker)) => {
-                    self.report(Report::Read(self.source));
+                    self.report(Report::Read(self.source, self.reader.latest()));
                     return Ok(Poll::Item(Item::Marker(marker)));
                 }
                 Err(TryRecvError::Empty) => return Ok(Poll::Nothing),

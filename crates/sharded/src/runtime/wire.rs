@@ -8,7 +8,7 @@ use super::pool::share_out;
 use super::route::Route;
 use super::topology::{Edge, LaneOrigin, Topology};
 use super::wiring::Wiring;
-use crate::dataset::{ReplayableShard, Shard, ShardLog, dataset};
+use crate::dataset::{Idleness, ReplayableShard, Shard, ShardLog, dataset};
 use crate::exchange::partitioner;
 use crate::options::{Options, Sink};
 use crate::program::{ChannelId, ChannelProgram, Programs};
@@ -89,7 +89,7 @@ pub(super) fn open_channel(
             LaneOrigin::Queue(queue) => Lane::Queue(*queue),
             LaneOrigin::Source { input } => {
                 let input = &stage.inputs[*input];
-                source(&channel, input, stage.kind, options, pace.as_deref_mut())?
+                source(programs, &channel, input, options, pace.as_deref_mut())?
             }
         };
         channel.add_lane(lane);
@@ -102,15 +102,16 @@ pub(super) fn open_channel(
 
 /// Opens the shard of a source that is the next lane of a channel.
 fn source(
+    programs: &Programs,
     channel: &Channel,
     input: &Input,
-    kind: Kind,
     options: &Options,
     pace: Option<&mut Pace<'_>>,
 ) -> Result<Lane> {
     let (shard, lane) = (channel.id.channel, channel.lanes.len());
+    let kind = programs.stages().stages[channel.id.stage].kind;
     if let (Some(pace), Kind::Temporal) = (pace, kind) {
-        let ReplayableShard { log, reader } = replayable(input, shard, options)?;
+        let ReplayableShard { log, reader } = replayable(programs, input, shard, options)?;
         let (source, orders) = (pace.connect)((channel.id, lane), log)?;
         return Ok(Lane::Paced(Box::new(PacedLane::new(source, orders, reader, pace.reports.clone()))));
     }
@@ -127,7 +128,9 @@ fn source(
     Ok(match shard {
         Shard::Reader(reader) => Lane::Reader(reader),
         Shard::Queue(queue) => Lane::Live { queue, columns: columns.clone() },
-        Shard::Log(shard) => Lane::Growing(Box::new(GrowingLane::new(shard))),
+        Shard::Log(shard) => {
+            Lane::Growing(Box::new(GrowingLane::new(with_promises(programs, input, shard)?)))
+        }
     })
 }
 
@@ -140,9 +143,26 @@ fn scan(input: &Input) -> Result<&Scan> {
 }
 
 /// Opens a shard of a source so that it can be read again.
-fn replayable(input: &Input, shard: usize, options: &Options) -> Result<ReplayableShard> {
+fn replayable(
+    programs: &Programs,
+    input: &Input,
+    shard: usize,
+    options: &Options,
+) -> Result<ReplayableShard> {
     let Scan { source, columns, .. } = scan(input)?;
-    dataset(source.as_ref())?.replayable(shard, columns.as_deref(), options.batch_rows)
+    let shard = dataset(source.as_ref())?.replayable(shard, columns.as_deref(), options.batch_rows)?;
+    with_promises(programs, input, shard)
+}
+
+/// The shard, with promises while it is idle, if its ingress asks for them.
+fn with_promises(programs: &Programs, input: &Input, shard: ReplayableShard) -> Result<ReplayableShard> {
+    let Some(ingress) = &input.ingress else { return Ok(shard) };
+    let Some(timeout) = ingress.options.idle else { return Ok(shard) };
+    let Some(time) = input.schema.index_of_column_by_name(None, &ingress.time.start) else {
+        return internal_err!("the time column `{}` is gone", ingress.time.start);
+    };
+    let idleness = Idleness { time, timeout, latency: ingress.options.reorder_latency };
+    Ok(programs.stages().idle_shards.watch(shard, idleness))
 }
 
 /// The lanes that are read as a coordinator orders, in the order of the sources' numbers.
@@ -177,7 +197,7 @@ pub(crate) fn paced_sources(
         let LaneOrigin::Source { input } = topology.lanes(channel)[lane] else {
             return internal_err!("lane {lane} of {id} is no source");
         };
-        let ReplayableShard { log, .. } = replayable(&stage.inputs[input], id.channel, options)?;
+        let ReplayableShard { log, .. } = replayable(programs, &stage.inputs[input], id.channel, options)?;
         sources.push(PacedSource::new((id, lane), log, orders(number, id)));
     }
     Ok(sources)

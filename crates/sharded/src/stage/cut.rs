@@ -335,5 +335,9 @@ fn connect(dag: &Dag, parts: &[usize], stages: Vec<(usize, Stage)>) -> Result<St
         stages[stage].outputs[output].readers.push(reader);
     }
     let output = output_number(dag, parts, dag.root, output_mode(&dag.nodes[dag.root], None));
-    Ok(StageGraph { stages: stages.into_iter().map(Arc::new).collect(), result: (result, output) })
+    Ok(StageGraph {
+        stages: stages.into_iter().map(Arc::new).collect(),
+        result: (result, output),
+        idle_shards: Arc::default(),
+    })
 }

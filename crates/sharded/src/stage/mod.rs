@@ -28,6 +28,7 @@ pub(crate) use push_down::push_down_aggregates;
 pub(crate) use requirements::without_requirements;
 pub(crate) use temporal_partitioning::partition_by_time;
 
+use crate::dataset::IdleShards;
 use datafusion::common::DFSchemaRef;
 use datafusion::logical_expr::LogicalPlan;
 use std::sync::Arc;
@@ -58,6 +59,8 @@ pub struct StageGraph {
     pub stages: Vec<Arc<Stage>>,
     /// The stage of the result, and the output of it.
     pub result: (usize, usize),
+    /// The shards of sources that hold nobody back while they are idle.
+    pub(crate) idle_shards: Arc<IdleShards>,
 }
 
 /// What a stage is lowered to.

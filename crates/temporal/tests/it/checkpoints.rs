@@ -108,6 +108,7 @@ fn any_options() -> impl Strategy<Value = IngressOptions> {
             punctuate,
             batch_rows,
             on_completed,
+            idle: None,
         },
     )
 }
