@@ -50,8 +50,8 @@ def kafka(
         ``"json"``: a message is an object. ``"arrow"``: a message is an Arrow IPC stream, of any number of
         rows. ``"bytes"``: the columns are ``key`` and ``value``, both binary.
     time, end, **ingress
-        As in `from_source`: with ``idle="30s"`` shards of partitions into which nothing is written hold nobody
-        back. The rows of several partitions in one shard, and of several producers, are out of order:
+        As in `from_source`: with ``idle="30s"`` shards into which nothing is written hold nobody back. The
+        rows of several partitions in one shard, and of several producers, are out of order:
         see ``shards``, ``reorder_latency`` and ``disorder``.
     shards
         How many shards there are, at most as many as partitions; partition ``p`` is in shard ``p % shards``.
