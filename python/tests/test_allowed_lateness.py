@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,23 @@ QUERIES = {
         on a.window_end = b.window_end""",
     "table": f"""select window_end, name, count(*) as n from {TUMBLE}
         join (values ('a', 'Ada'), ('b', 'Bob')) as names (key, name) on item = key group by 1, 2""",
+    "nested": f"""with w as (select window_end as t, count(*) as n from {TUMBLE} group by 1)
+        select window_end, sum(n) as s from tumble(w, t, 25) group by 1""",
+    "nested hops": """with w as (select window_end as t, count(*) as n from hop(c, time, 5, 20) group by 1)
+        select window_end, sum(n) as s from tumble(w, t, 20) group by 1""",
+    "nested rows": """with w as (select item, price, window_end as t from hop(c, time, 5, 20))
+        select window_end, item, sum(price) as s from hop(w, t, 10, 30) group by 1, 2""",
+    "nested join": f"""with w as (select window_end as t, count(*) as n from {TUMBLE} group by 1),
+        x as (select window_end, sum(n) as n from tumble(w, t, 10) group by 1)
+        select x.window_end, x.n, w.n as m from x join w on x.window_end = w.t""",
+    "events": f"""select a.time, a.item, w.n from c as a join
+        (select window_end, count(*) as n from {TUMBLE} group by 1) as w on a.time = w.window_end""",
+    "exists": """select a.time, a.item from c as a
+        where exists (select 1 from tumble(c, time, 1) as w where w.window_end = a.time)""",
+    "union": """select i, count(*) as n from
+        (select time as i from c union all select window_end from tumble(c, time, 1)) group by 1""",
+    "never": "select * from (select time, 1 as k from c) where k > 3",
+    "only ends": f"select window_end from (select window_end, count(price) from {TUMBLE} group by 1)",
     "instants": "select time, count(*) as n from c group by time",
     "filter": "select time, item from c where price > 3",
 }
@@ -87,6 +105,69 @@ def test_the_last_rows_are_the_final_ones(query: str, lateness: int) -> None:
         final, dropped = handed_out(sql, source, pushed)
         assert folded(early) == Counter(tuple(list(row.values())[2:]) for row in final)
         assert late == dropped
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda c: c.query(lambda q: q.where(lambda e: e.price > 3)),
+        lambda c: c.query(lambda q: q.select("item", price="time", time="price")),
+        lambda c: c.query(lambda q: q.select("time", "item", "price").require_duration(1)),
+    ],
+)
+def test_lateness_is_told_where_rows_come_in(form: Callable[[Any], Any]) -> None:
+    pushed = pieces(random.Random(3))
+    results = []
+    for emit, source in (
+        ("emit changes within 5", wb.live(SCHEMA, time="time")),
+        ("emit final", wb.live(SCHEMA, time="time", reorder_latency=5, disorder="drop")),
+    ):
+        seen: list[dict[str, Any]] = []
+        sql = f"select time, item, price from c union all select time, item, price from d {emit}"
+        stream = wb.sql(sql, c=form(source), d=source)
+        with stream.subscribe(lambda row, seen=seen: seen.append(dict(row))) as subscription:
+            for rows in pushed:
+                source.push(rows)
+            source.close()
+            assert subscription.wait(30)
+            results.append((seen, subscription.late_rows))
+    (early, late), (final, dropped) = results
+    assert folded(early) == Counter(tuple(list(row.values())[2:]) for row in final)
+    assert late == dropped
+
+
+def test_a_duration_that_is_asserted_changes_no_answer() -> None:
+    plain = wb.from_rows([(i, "ab"[i % 2], i) for i in range(6)], schema=["t", "k", "v"], time="t")
+    required = plain.query(lambda q: q.require_duration(1))
+    for sql in (
+        "select count(*) as n from t",
+        "select a.t, b.t as u from t a join t b on a.k = b.k and b.t between a.t and a.t + 2",
+        "select t from t order by v limit 2",
+        "select window_end, count(*) as n from tumble(t, t, 3) group by 1",
+    ):
+        assert wb.sql(sql, t=plain).to_rows() == wb.sql(sql, t=required).to_rows()
+
+
+def test_a_source_needs_a_time_and_one_clock() -> None:
+    sql = f"{QUERIES['tumble']} emit changes within 5"
+    with pytest.raises(wb.InvalidError, match="live source without a time"):
+        wb.sql(sql, c=wb.live(SCHEMA))
+    with pytest.raises(wb.InvalidError, match="a clock for each item"):
+        wb.sql(sql, c=wb.live(SCHEMA, time="time", partition_by="item"))
+    with pytest.raises(wb.InvalidError, match="not negative"):
+        wb.sql(f"{QUERIES['tumble']} emit changes within interval '-5'", c=wb.live(SCHEMA, time="time"))
+    with pytest.raises(wb.InvalidError, match="which cannot tell time"):
+        wb.live(SCHEMA).allow_lateness("item", 5, retention=10)
+
+
+def test_instants_at_the_ends_of_time_are_refused() -> None:
+    for end in (-(2**63), 2**63 - 1, 2**63 - 2):
+        source = wb.live(SCHEMA, time="time")
+        job = wb.sql("select time from c emit changes within 0", c=source).subscribe(lambda row: None)
+        with pytest.raises(wb.DataError, match="at the end of all time"):
+            source.push([(end, "a", 1)])
+            source.close()
+            job.wait(10)
 
 
 def test_windows_of_the_calendar_are_kept_to_their_end() -> None:
@@ -143,7 +224,7 @@ def test_a_bounded_stream_has_no_late_rows() -> None:
 def test_the_program_of_a_plan_says_it() -> None:
     source = wb.live(SCHEMA, time="time")
     stream = wb.sql(f"{QUERIES['hop']} emit changes within 7", c=source)
-    assert '.allow_lateness("time", 7, retention=20)' in stream.to_python()
+    assert '.allow_lateness("time", 7, retention=21)' in stream.to_python()
     assert "allow time to be 7 late" in stream.explain()
 
 
@@ -185,12 +266,18 @@ def test_it_goes_on_after_a_stop(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("sql", "why"),
     {
-        "select window_end, count(*) from session(c, time, 6) group by 1": "tumble, hop and cumulate",
+        "select window_end, count(*) from session(c, time, 6) group by 1": "tumble, hop, cumulate",
         "select count(*) from c": "every instant by itself",
         f"select a.item from {TUMBLE} a join d on a.window_end = d.time": "2 live sources",
         "select a.item from c a join c b on a.item = b.item and b.time between a.time and a.time + 5": (
-            "pair rows of one window"
+            "joins of rows of one window"
         ),
+        """select a.time from c a where exists (
+            select 1 from c b where b.price = a.price and b.time between a.time and a.time + 5)""": (
+            "joins of rows of one window"
+        ),
+        """select a.time from c a where a.price in (
+            select b.price from c b where b.time between a.time - 5 and a.time)""": "joins of rows of one window",
     }.items(),
 )
 def test_what_cannot_be_forgotten_is_refused(sql: str, why: str) -> None:

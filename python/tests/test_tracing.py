@@ -272,6 +272,8 @@ def test_functions_of_arrays_say_what_is_wrong() -> None:
     stream = wb.from_rows([{"n": 1}, {"n": 2}])
     with pytest.raises(wb.InvalidError, match="say what a function of arrays returns"):
         wb.udf(lambda a: a, arrays=True)
+    with pytest.raises(wb.InvalidError, match="give it at least one column"):
+        stream.query(lambda q: q.select(x=lambda e: wb.udf(lambda a: a, returns="int64", arrays=True)(4)))
     with pytest.raises(wb.InvalidError, match="takes arrays, not rows"):
         stream.query(lambda q: q.select(x=wb.udf(lambda a: a, returns="int64", arrays=True)))
     for function, why in [
@@ -279,6 +281,8 @@ def test_functions_of_arrays_say_what_is_wrong() -> None:
         (lambda a: 1 // 0, "ZeroDivisionError"),
         (lambda a: 7, "."),
         (lambda a: ["x", "y"], "."),
+        (lambda a: {1, 2}, "returned set: an array or a list is wanted"),
+        (lambda a: "12", "returned str"),
     ]:
         wrong = wb.udf(function, returns="int64", arrays=True)
         with pytest.raises(wb.WhimbrelError, match=why):

@@ -456,11 +456,11 @@ class LifetimeMethods(PlanBuilder):
         >>> trips.query(lambda q: q.require_duration(2).aggregate(n=wb.count())).to_rows()
         [Row(start=3, end=4, n=1), Row(start=4, end=5, n=2), Row(start=5, end=6, n=1)]
         """
-        if not isinstance(duration, float):
-            return type(self)(self._plan.require_duration(duration))
-        if duration != math.inf:
+        if duration == math.inf:
+            return type(self)(self._plan.require_duration(None))
+        if duration is None or isinstance(duration, float):
             raise InvalidError("require_duration: a duration is a number of ticks, a text, or math.inf")
-        return type(self)(self._plan.require_duration(None))
+        return type(self)(self._plan.require_duration(duration))
 
     def stitch(self) -> Self:
         """

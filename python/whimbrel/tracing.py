@@ -116,6 +116,8 @@ class Udf:
 
     def __call__(self, *arguments: Any) -> Any:  # noqa: D102
         if not any(isinstance(argument, Expr) for argument in arguments):
+            if self._over_arrays is not None and state.depth:
+                raise InvalidError(f"{label(self.function)} takes arrays: give it at least one column")
             return self.function(*arguments)
         args = [to_native(argument) for argument in arguments]
         returns = self.returns
@@ -145,10 +147,24 @@ class ArrayFunction:
         given = pyarrow.RecordBatchReader.from_stream(table).read_all()
         arrays = [_without_views(column.combine_chunks()) for column in given.columns]
         result = self.function(*arrays)
-        if not isinstance(result, (pyarrow.Array, pyarrow.ChunkedArray)):
-            as_stream = hasattr(result, "__arrow_c_stream__")
-            result = pyarrow.chunked_array(result) if as_stream else pyarrow.array(result)
-        return pyarrow.table({"result": result})
+        return pyarrow.table({"result": _as_array(result)})
+
+
+def _as_array(result: Any) -> Any:
+    """Give what a function of arrays returned as an array of pyarrow."""
+    import pyarrow
+
+    if isinstance(result, (pyarrow.Array, pyarrow.ChunkedArray)):
+        return result
+    if hasattr(result, "__arrow_c_stream__"):
+        return pyarrow.chunked_array(result)
+    if (
+        isinstance(result, (list, tuple))
+        or hasattr(result, "__arrow_c_array__")
+        or hasattr(result, "__array__")
+    ):
+        return pyarrow.array(result)
+    raise InvalidError(f"a function of arrays returned {type(result).__name__}: an array or a list is wanted")
 
 
 def _without_views(array: Any) -> Any:

@@ -1,5 +1,6 @@
 //! Columns of instants, as ticks.
 
+use crate::time::{BEGINNING, Time};
 use arrow::array::{Array, ArrayRef, RecordBatch};
 use arrow::buffer::ScalarBuffer;
 use datafusion::common::{Result, exec_err};
@@ -20,4 +21,30 @@ pub(crate) fn starts(table: &RecordBatch, column: usize, first: u64) -> Result<S
 pub(crate) fn ticks(column: &ArrayRef) -> Result<ScalarBuffer<i64>> {
     let data = column.to_data();
     Ok(ScalarBuffer::new(data.buffers()[0].clone(), data.offset(), data.len()))
+}
+
+/// Refuses rows at the ends of time, which stand for rows that were always there and for the end of the
+/// stream: those after `last`, and at the beginning. The first row is number `first` of the whole input.
+pub(crate) fn check_instants(
+    times: &[Time],
+    sorted: bool,
+    last: Time,
+    first: u64,
+    column: &str,
+) -> Result<()> {
+    let is_instant = |time: Time| time > BEGINNING && time <= last;
+    let all = match sorted {
+        true => times.first().into_iter().chain(times.last()).all(|&time| is_instant(time)),
+        false => times.iter().fold(true, |all, &time| all & is_instant(time)),
+    };
+    match times.iter().position(|&time| !all && !is_instant(time)) {
+        None => Ok(()),
+        Some(row) => exec_err!(
+            "row {} has the time {} in column `{column}`, which is at the end of all time; times go from {} to {last} ticks, \
+             leave other rows out",
+            first + row as u64,
+            times[row],
+            BEGINNING + 1
+        ),
+    }
 }

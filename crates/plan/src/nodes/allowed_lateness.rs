@@ -34,18 +34,29 @@ impl AllowedLateness {
     /// # Errors
     /// `Plan` if the column is not there or cannot tell time, or a duration is negative.
     pub fn try_new(input: LogicalPlan, time: String, lateness: i64, retention: i64) -> Result<Self> {
-        let time_type = input.schema().field(index_of(input.schema(), &time)?).data_type();
-        if !matches!(time_type, DataType::Int64 | DataType::Timestamp(_, _)) {
-            return plan_err!(
-                "allowed lateness: column {time:?} is {}, which cannot tell time; cast it to a timestamp, or to int64",
-                type_name(time_type)
-            );
-        }
+        AllowedLateness::check_time(
+            &time,
+            input.schema().field(index_of(input.schema(), &time)?).data_type(),
+        )?;
         if lateness < 0 || retention < 0 {
             return plan_err!("allowed lateness: durations are 0 or more, not {lateness} and {retention}");
         }
         let shape = Shape::unqualified(input.schema().fields().iter().cloned().collect(), &input)?;
         Ok(AllowedLateness { input: input.into(), time, lateness, retention, shape })
+    }
+
+    /// Whether a column of this type can tell the time of rows.
+    ///
+    /// # Errors
+    /// `Plan` if not.
+    pub(crate) fn check_time(time: &str, data_type: &DataType) -> Result<()> {
+        match data_type {
+            DataType::Int64 | DataType::Timestamp(_, _) => Ok(()),
+            other => plan_err!(
+                "allowed lateness: column {time:?} is {}, which cannot tell time; cast it to a timestamp, or to int64",
+                type_name(other)
+            ),
+        }
     }
 
     /// The place of the column of the times.

@@ -83,6 +83,11 @@ impl ChangeLifetimes {
         Ok(ChangeLifetimes { input: input.into(), change, shape })
     }
 
+    /// Whether lifetimes stay as they are, and something is only required of them.
+    pub fn keeps_lifetimes(&self) -> bool {
+        matches!(self.change, LifetimeChange::Require(_))
+    }
+
     /// The beats at which lifetimes are cut, if that is what is done.
     pub fn beats(&self) -> Option<&Grid> {
         match &self.change {

@@ -97,6 +97,7 @@ impl Stream {
             _ => self.reshard(Some(1), Scope::Global)?,
         };
         let clock = one.df_schema().field(index_of(one.df_schema(), time)?).data_type().clone();
+        AllowedLateness::check_time(time, &clock)?;
         let lateness = lateness.into().ticks(&clock, "lateness")?;
         let retention = retention.into().ticks(&clock, "retention")?;
         let node = AllowedLateness::try_new(one.input(), time.to_string(), lateness, retention)?;

@@ -17,7 +17,7 @@ mod value_coercion;
 pub(crate) use cast_semantics::CastSemantics;
 
 use crate::columns;
-use crate::stream::{interval_join, semantics, windows};
+use crate::stream::{emit, interval_join, semantics, windows};
 use datafusion::common::Result;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::LogicalPlan;
@@ -50,8 +50,9 @@ const BEFORE_OPTIMIZER: [Rule; 10] = [
 ];
 
 /// After DataFusion's optimizer: streams with time, in terms of lifetimes.
-const AFTER_OPTIMIZER: [Rule; 4] = [
+const AFTER_OPTIMIZER: [Rule; 5] = [
     flat_conditions,
+    emit::without_lateness_of_tables,
     // Queries that mean something else over a stream than over a table are refused.
     semantics::check,
     // The columns of windows: computed of their results.

@@ -39,41 +39,42 @@ use whimbrel_plan::{Stream, properties};
 /// `Plan` if the table is a query over time already, or the lateness does not fit its time.
 pub(crate) fn table(emit: &Emit, name: &str, plan: LogicalPlan) -> Result<LogicalPlan> {
     let Emit::Changes { within } = emit else { return Ok(plan) };
-    let arrived = arrived(name, plan)?;
-    match (within, arrived.time) {
-        (Some(within), Some(time)) => allow_lateness(arrived.rows, &time, within),
-        _ => Ok(arrived.rows),
+    let known = properties(&plan)?;
+    if known.time.is_none() && !known.bounded && within.is_some() {
+        return plan_err!(
+            "emit changes within: {name} is a live source without a time, so that no row of it is late; give it the column \
+             of its time, time=\"…\", or leave out within"
+        );
     }
+    arrived(name, plan, within.as_deref())
 }
 
-/// The rows of a stream as a table.
-struct Arrived {
-    rows: LogicalPlan,
-    /// The column that was their time.
-    time: Option<String>,
-}
-
-/// The rows of a stream as a table.
-fn arrived(name: &str, plan: LogicalPlan) -> Result<Arrived> {
+/// The rows of a stream as a table, those that are at most so late.
+fn arrived(name: &str, plan: LogicalPlan, within: Option<&str>) -> Result<LogicalPlan> {
     if properties(&plan)?.time.is_none() {
-        return Ok(Arrived { rows: plan, time: None });
+        return Ok(plan);
     }
     match (node(&plan), &plan) {
         (Some(Node::Ingress(ingress)), _) if ingress.time.kind.is_none() => {
             let rows = with_unique_names(ingress.input.clone().into_inner())?;
-            Ok(Arrived { rows, time: Some(ingress.time.start.clone()) })
+            match within {
+                // Lateness is told where the rows come in, before any of them is left out.
+                Some(within) => allow_lateness(rows, &ingress.time.start, within),
+                None => Ok(rows),
+            }
         }
         (Some(Node::Exchange(exchange)), _) if is_single_shard(exchange) => {
-            let arrived = arrived(name, exchange.input.clone().into_inner())?;
-            let rows = single_shard(&Stream::from_plan(arrived.rows)?)?.plan().clone();
-            Ok(Arrived { rows, ..arrived })
+            let rows = arrived(name, exchange.input.clone().into_inner(), within)?;
+            Ok(single_shard(&Stream::from_plan(rows)?)?.plan().clone())
         }
-        (Some(Node::ReKey(rekey)), _) => arrived(name, rekey.input.clone().into_inner()),
+        (Some(Node::ReKey(rekey)), _) => arrived(name, rekey.input.clone().into_inner(), within),
+        (Some(Node::ChangeLifetimes(of)), _) if of.keeps_lifetimes() => {
+            arrived(name, of.input.clone().into_inner(), within)
+        }
         // What looks at one row at a time is the same of tables.
-        (_, LogicalPlan::Filter(_) | LogicalPlan::Projection(_)) => {
-            let arrived = arrived(name, plan.inputs()[0].clone())?;
-            let rows = plan.with_new_exprs(plan.expressions(), vec![arrived.rows])?;
-            Ok(Arrived { rows, ..arrived })
+        (_, LogicalPlan::Filter(_) | LogicalPlan::Projection(_) | LogicalPlan::SubqueryAlias(_)) => {
+            let rows = arrived(name, plan.inputs()[0].clone(), within)?;
+            plan.with_new_exprs(plan.expressions(), vec![rows])
         }
         _ => plan_err!(
             "emit changes: {name} is a query over time already; leave out emit changes, or name its source here \
@@ -82,13 +83,17 @@ fn arrived(name: &str, plan: LogicalPlan) -> Result<Arrived> {
     }
 }
 
-/// The rows that are at most so late. They are kept for one tick, unless a window takes them.
+/// The rows that are at most so late, in one shard. They are kept for one tick, unless a window takes them.
 fn allow_lateness(rows: LogicalPlan, time: &str, within: &str) -> Result<LogicalPlan> {
+    let clock = rows.schema().field_with_unqualified_name(time)?.data_type().clone();
+    let lateness = durations::duration(within).ticks(&clock, "emit changes within")?;
+    if lateness < 0 {
+        return plan_err!("emit changes within: give a length of time that is not negative");
+    }
     if properties(&rows)?.bounded {
         return Ok(rows);
     }
-    let clock = rows.schema().field_with_unqualified_name(time)?.data_type().clone();
-    let lateness = durations::duration(within).ticks(&clock, "emit changes within")?;
+    let rows = single_shard(&Stream::from_plan(rows)?)?.plan().clone();
     Ok(extension(AllowedLateness::try_new(rows, time.to_string(), lateness, 1)?))
 }
 
@@ -105,18 +110,39 @@ pub(crate) fn with_one_retention(plan: LogicalPlan) -> Result<LogicalPlan> {
         }
         Ok(TreeNodeRecursion::Continue)
     })?;
-    keep_for(plan, longest)
+    with_retention(plan, &|_| longest)
 }
 
-/// The plan with its rows kept for so many ticks, at least.
+/// The plan with its rows kept for so many ticks more: each goes into a window that is so long, which may
+/// begin where a window below ends.
 ///
 /// # Errors
 /// `Plan` if the plan cannot be rebuilt.
-pub(super) fn keep_for(plan: LogicalPlan, ticks: i64) -> Result<LogicalPlan> {
+pub(super) fn keep_longer(plan: LogicalPlan, ticks: i64) -> Result<LogicalPlan> {
+    with_retention(plan, &|retention| retention.saturating_add(ticks))
+}
+
+/// The plan without lateness of relations that end, as an empty one that the optimizer has put in place of a
+/// source: none of their rows is late.
+///
+/// # Errors
+/// `Plan` if the plan cannot be rebuilt.
+pub(crate) fn without_lateness_of_tables(plan: LogicalPlan) -> Result<LogicalPlan> {
     transform_down_with_subqueries(plan, &mut |plan| match node(&plan) {
-        Some(Node::AllowedLateness(of)) if of.retention < ticks => {
+        Some(Node::AllowedLateness(of)) if properties(&of.input)?.bounded => {
+            Ok(Transformed::yes(with_unique_names(of.input.clone().into_inner())?))
+        }
+        _ => Ok(Transformed::no(plan)),
+    })
+}
+
+/// The plan with another retention of its rows.
+fn with_retention(plan: LogicalPlan, retention: &dyn Fn(i64) -> i64) -> Result<LogicalPlan> {
+    transform_down_with_subqueries(plan, &mut |plan| match node(&plan) {
+        Some(Node::AllowedLateness(of)) => {
             let input = of.input.clone().into_inner();
-            let kept = AllowedLateness::try_new(input, of.time.clone(), of.lateness, ticks)?;
+            let retention = retention(of.retention);
+            let kept = AllowedLateness::try_new(input, of.time.clone(), of.lateness, retention)?;
             Ok(Transformed::yes(extension(kept)))
         }
         _ => Ok(Transformed::no(plan)),

@@ -1,16 +1,18 @@
-//! Which queries `emit changes within` can answer: the result of a window has to depend on its rows alone,
-//! so that a window that is over can be forgotten, and one watermark has to say when it is.
+//! Which queries `emit changes within` can answer: the result of a window has to depend on its rows alone, so
+//! that a window that is over can be forgotten, and one watermark has to say when it is.
 //!
-//! A plan that comes here means the same over a stream as over a table (`semantics`).
+//! It is asked of the plan that `emit final` runs. There, a step without lifetimes of its own is about the
+//! rows of one instant, and so of one window; what is about several instants is a node of the algebra.
 
-use super::semantics::{Liveness, is_at_same_instant, liveness};
-use super::window_nodes::{END, is_session};
+use super::window_nodes::is_cumulate;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, plan_err};
-use datafusion::logical_expr::{Join, LogicalPlan};
+use datafusion::logical_expr::LogicalPlan;
 use std::sync::Arc;
-use whimbrel_plan::nodes::{LifetimeChange, Node, node};
+use whimbrel_plan::calendar::CalendarWindows;
+use whimbrel_plan::nodes::{AlterLifetime, Node, node};
 use whimbrel_plan::source_of;
+use whimbrel_temporal::{DurationRule, StartRule};
 
 /// Refuses a query whose windows cannot be forgotten one by one.
 ///
@@ -24,8 +26,7 @@ pub(crate) fn check(plan: &LogicalPlan) -> Result<()> {
                 let unbounded = source_of(scan).filter(|source| !source.info().bounded);
                 live.extend(unbounded.map(|source| Arc::as_ptr(&source).cast::<()>()));
             }
-            LogicalPlan::Join(join) => check_pairs_of_one_window(join)?,
-            LogicalPlan::Extension(_) => check_node_of_one_window(step)?,
+            LogicalPlan::Extension(_) => check_node(step)?,
             _ => {}
         }
         Ok(TreeNodeRecursion::Continue)
@@ -41,35 +42,30 @@ pub(crate) fn check(plan: &LogicalPlan) -> Result<()> {
     }
 }
 
-/// A join under `emit changes within` pairs rows of one window, or rows of a table.
-fn check_pairs_of_one_window(join: &Join) -> Result<()> {
-    if is_session(join) {
-        return unknown_ends();
-    }
-    match (liveness(&join.left)?, liveness(&join.right)?) {
-        (Liveness::From(left), Liveness::From(right)) if is_at_same_instant(join, &left, &right) => Ok(()),
-        (Liveness::Always, _) | (_, Liveness::Always) => Ok(()),
+/// A node of one instant, or a window on a grid.
+fn check_node(plan: &LogicalPlan) -> Result<()> {
+    match node(plan) {
+        Some(Node::Ingress(ingress)) if ingress.partitioning.is_some() => plan_err!(
+            "emit changes within: the source has a clock for each {}, and how late a row is is told by one clock; leave \
+             out partition_by, or within",
+            ingress.partitioning.iter().flat_map(|of| &of.columns).cloned().collect::<Vec<_>>().join(", ")
+        ),
+        Some(Node::Ingress(ingress)) if ingress.time.end.is_none() => Ok(()),
+        Some(
+            Node::ReKey(_) | Node::Exchange(_) | Node::Colocated(_) | Node::Combine(_) | Node::WithStart(_),
+        ) => Ok(()),
+        Some(Node::ChangeLifetimes(of)) if of.keeps_lifetimes() || of.beats().is_some() => Ok(()),
+        Some(Node::AlterLifetime(alter)) if is_window(alter) => Ok(()),
         _ => plan_err!(
-            "emit changes within: a join of streams has to pair rows of one window, on {END}; leave out within, so that \
-             nothing is forgotten"
+            "emit changes within takes windows whose ends are known beforehand (tumble, hop, cumulate), and joins of rows of \
+             one window; leave out within, so that nothing is forgotten"
         ),
     }
 }
 
-/// A node under `emit changes within` looks at single rows, or at the rows of one window.
-fn check_node_of_one_window(plan: &LogicalPlan) -> Result<()> {
-    match node(plan) {
-        Some(Node::Ingress(ingress)) if ingress.time.end.is_none() => Ok(()),
-        Some(Node::ReKey(_) | Node::Exchange(_) | Node::AlterLifetime(_) | Node::WithStart(_)) => Ok(()),
-        Some(Node::ChangeLifetimes(of)) if matches!(of.change, LifetimeChange::Chop(_)) => Ok(()),
-        _ => unknown_ends(),
-    }
-}
-
-/// The error for windows that a later row can make longer.
-fn unknown_ends() -> Result<()> {
-    plan_err!(
-        "emit changes within takes windows whose ends are known beforehand: tumble, hop and cumulate; leave out within, \
-         so that nothing is forgotten"
-    )
+/// Whether lifetimes are windows on a grid.
+fn is_window(alter: &AlterLifetime) -> bool {
+    let on_ticks = matches!(*alter.start, StartRule::Snap { .. })
+        && matches!(*alter.duration, DurationRule::Constant(_));
+    on_ticks || is_cumulate(alter) || CalendarWindows::of_rules(&alter.start, &alter.duration).is_some()
 }

@@ -455,7 +455,7 @@ fn of_events(join: &Join, left: &Instants, right: &Instants) -> Result<Liveness>
 }
 
 /// Whether an equality makes the instants of both sides the same.
-pub(super) fn is_at_same_instant(join: &Join, left: &Instants, right: &Instants) -> bool {
+fn is_at_same_instant(join: &Join, left: &Instants, right: &Instants) -> bool {
     let (l, r) = (join.left.schema(), join.right.schema());
     let same = |a: &Expr, b: &Expr| {
         let instants = after(a, l, left).zip(after(b, r, right));
@@ -483,6 +483,7 @@ fn of_node(plan: &LogicalPlan) -> Result<Liveness> {
         Some(Node::AlterLifetime(alter)) => of_window(alter),
         Some(Node::ChangeLifetimes(changed)) => match &changed.change {
             LifetimeChange::Chop(beats) => of_chop(plan, &changed.input, beats),
+            _ if changed.keeps_lifetimes() => liveness(&changed.input),
             LifetimeChange::PointAtEnd => from(&changed.input, |_| Ok(Instants::results(Lifetime::Ticks(1)))),
             _ => Ok(Liveness::Unknown),
         },

@@ -55,7 +55,8 @@ fn within_clause(tokens: &[TokenWithSpan]) -> Option<usize> {
 fn length(tokens: &[TokenWithSpan]) -> Result<String> {
     let tokens: Vec<&Token> = tokens.iter().map(|t| &t.token).collect();
     let text = |token: &Token| match token {
-        Token::SingleQuotedString(text) | Token::Number(text, _) => Some(text.clone()),
+        Token::SingleQuotedString(text) if !text.trim().is_empty() => Some(text.clone()),
+        Token::Number(number, _) if number.parse::<i64>().is_ok() => Some(number.clone()),
         _ => None,
     };
     let found = match tokens.as_slice() {

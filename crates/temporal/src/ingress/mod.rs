@@ -18,11 +18,11 @@ pub use times::TimeColumns;
 use crate::batch::{Batch, Message};
 use crate::rules::{IngressOptions, OnCompleted, Punctuate};
 use crate::time::{BEGINNING, INFINITY, Time, unit_of};
-use crate::time_column::ticks;
+use crate::time_column::{check_instants, ticks};
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, SchemaRef, TimeUnit};
-use datafusion::common::{Result, exec_err};
+use datafusion::common::Result;
 use edges::OpenEdges;
 use reorder::Reorder;
 use std::sync::Arc;
@@ -138,7 +138,10 @@ impl Ingress {
         let times = self.time.read(table, self.rows_read)?;
         let rows = table.project(&self.payload)?;
         let sorted = self.ordered || times.sync.is_sorted();
-        self.check_instants(&times.sync, sorted)?;
+        // A point ends a tick later.
+        let last = INFINITY - if matches!(self.time, TimeColumns::Point { .. }) { 2 } else { 1 };
+        let column = self.input.field(self.time.start()).name();
+        check_instants(&times.sync, sorted, last, self.rows_read, column)?;
         let in_order = self.options.reorder_latency == 0
             && self.reorder.is_idle()
             && times.sync[0] >= self.frontier
@@ -151,29 +154,6 @@ impl Ingress {
         }
         self.rows_read += table.num_rows() as u64;
         Ok(())
-    }
-
-    /// Refuses rows at the ends of time, which stand for rows that were always there and for the end of the
-    /// stream.
-    fn check_instants(&self, sync: &[Time], sorted: bool) -> Result<()> {
-        // A point ends a tick later.
-        let last = INFINITY - if matches!(self.time, TimeColumns::Point { .. }) { 2 } else { 1 };
-        let is_instant = |time: Time| time > BEGINNING && time <= last;
-        let all = match sorted {
-            true => sync.first().into_iter().chain(sync.last()).all(|&time| is_instant(time)),
-            false => sync.iter().fold(true, |all, &time| all & is_instant(time)),
-        };
-        match sync.iter().position(|&time| !all && !is_instant(time)) {
-            None => Ok(()),
-            Some(row) => exec_err!(
-                "row {} has the time {} in column `{}`, which is at the end of all time; times go from {} to {last} ticks, \
-                 leave other rows out",
-                self.rows_read + row as u64,
-                sync[row],
-                self.input.field(self.time.start()).name(),
-                BEGINNING + 1
-            ),
-        }
     }
 
     /// Rows in order: no copy.

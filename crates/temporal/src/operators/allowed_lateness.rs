@@ -14,8 +14,8 @@ use crate::batch::{Batch, Message, Other};
 use crate::checkpoint::{restore_rows, save_rows};
 use crate::operator::{Operator, decode, encode};
 use crate::operators::runs::runs;
-use crate::time::{BEGINNING, Time};
-use crate::time_column::starts;
+use crate::time::{BEGINNING, INFINITY, Time};
+use crate::time_column::{check_instants, starts};
 use arrow::array::{BooleanArray, RecordBatch, UInt32Array};
 use arrow::buffer::ScalarBuffer;
 use arrow::compute::{concat_batches, filter_record_batch, take_record_batch};
@@ -103,6 +103,7 @@ impl AllowedLateness {
     /// Rows arrive together.
     fn arrive(&mut self, instant: Time, rows: RecordBatch, out: &mut Vec<Message>) -> Result<()> {
         let times = starts(&rows, self.time, self.rows_read)?;
+        check_instants(&times, false, INFINITY - 2, self.rows_read, rows.schema().field(self.time).name())?;
         self.rows_read += rows.num_rows() as u64;
         let (rows, times) = self.without_late(rows, times)?;
         if rows.num_rows() == 0 {

@@ -31,8 +31,7 @@ pub(super) fn of_query<T>(
     if let Emit::Changes { within: Some(_) } = &emit {
         let plan = query_plan(session, query.clone(), Emit::Final)?;
         if !is_bounded(&plan)? {
-            forgettable::check(&plan)?;
-            session.stream(plan)?;
+            forgettable::check(session.stream(plan)?.plan())?;
         }
     }
     let is_final = emit == Emit::Final;

@@ -139,12 +139,16 @@ impl<'a> Windowed<'a> {
         })
     }
 
-    /// Whether some groups are of the window alone, and nothing else looks at it.
+    /// Whether some groups are of the window alone, nothing else looks at it, and it is not all that is asked
+    /// for.
     fn fits(&self) -> bool {
         let groups = &self.aggregate.group_expr;
         let whole = |expr: &Expr| matches!(expr, Expr::Column(_));
         let looks = |expr: &Expr| expr.column_refs().into_iter().any(|c| self.reads_end(&self.value(c)));
-        groups.iter().all(|group| whole(group) && (self.is_window(group) || !looks(group)))
+        let computes =
+            groups.iter().any(|group| !self.is_window(group)) || !self.aggregate.aggr_expr.is_empty();
+        computes
+            && groups.iter().all(|group| whole(group) && (self.is_window(group) || !looks(group)))
             && groups.iter().any(|group| self.is_window(group))
             && !self.aggregate.aggr_expr.iter().any(looks)
     }

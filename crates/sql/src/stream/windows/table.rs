@@ -75,7 +75,7 @@ pub(super) fn with_windows(input: LogicalPlan, time: &str, request: &Request) ->
     let instant = |ticks: Expr, name: &str| cast(ticks, clock.clone()).alias(name);
     let new = [instant(start, START), instant(end, END)];
     let plan = plan.project(names.iter().map(column).chain(new).collect::<Vec<_>>())?.build()?;
-    emit::keep_for(plan, retention)
+    emit::keep_longer(plan, retention)
 }
 
 /// Every row repeated for each of its windows, numbered from 0.
