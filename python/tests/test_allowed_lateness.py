@@ -277,7 +277,9 @@ def test_it_goes_on_after_a_stop(tmp_path: Path) -> None:
             "joins of rows of one window"
         ),
         """select a.time from c a where a.price in (
-            select b.price from c b where b.time between a.time - 5 and a.time)""": "joins of rows of one window",
+            select b.price from c b where b.time between a.time - 5 and a.time)""": (
+            "joins of rows of one window"
+        ),
     }.items(),
 )
 def test_what_cannot_be_forgotten_is_refused(sql: str, why: str) -> None:

@@ -87,8 +87,8 @@ fn options_of_ingress() {
     let first = stream.explain().unwrap().lines().next().unwrap().to_string();
     assert!(
         first.starts_with(
-            "events at time, reorder within 5s, late rows dropped, punctuation every 1m, flushes when its \
-            input ends, batches of 1000 rows  | "
+            "events at time, reorder within 5s, late rows dropped, punctuation every 1m, idle after 30s, \
+            flushes when its input ends, batches of 1000 rows  | "
         ),
         "{first}"
     );
