@@ -3,6 +3,9 @@
 //! Batches are allocated and freed by the megabyte. This allocator keeps their pages for some seconds.
 //! Handing them back to the system and faulting them in again costs as much as an aggregation.
 //!
+//! It does not ask for huge pages (`no_thp`). The heap of each thread would begin with one that is nearly
+//! empty, and a query that runs once waits until its memory has been cleared: `benches/first_run.py`.
+//!
 //! Invariant: any thread of a host process may load this library, and may end before the library is used
 //! again. mimalloc takes the thread that loads it for the main thread. Its version 3 frees the heap of that
 //! thread when the thread ends, and gives the incomplete heap to the next thread with the same id, which
