@@ -52,10 +52,10 @@ fn deterministic(join_filters: bool, without: &[&str]) -> SessionState {
     let options = config.options_mut();
     options.execution.enable_file_stream_work_stealing = false;
     options.execution.hash_join_buffering_capacity = 0;
-    // Joins by integers use a direct index, if that takes at most 16 MB or a twentieth of its entries is
+    // Joins by integers use a direct index, if that takes at most 16 MB or a tenth of its entries is
     // used.
     options.execution.perfect_hash_join_small_build_threshold = 4 << 20;
-    options.execution.perfect_hash_join_min_key_density = 0.05;
+    options.execution.perfect_hash_join_min_key_density = 0.1;
     options.optimizer.enable_round_robin_repartition = false;
     // It compares keys by `==`, and does not find the group of NaN again.
     options.optimizer.enable_topk_aggregation = false;
