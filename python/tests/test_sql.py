@@ -318,3 +318,20 @@ def test_parameters_without_a_place_and_places_without_a_value(
 ) -> None:
     with pytest.raises(wb.InvalidError, match=message):
         wb.sql(text, parameters=parameters)
+
+
+def test_arithmetic_of_one_side_is_computed_below_a_join() -> None:
+    decimal = "decimal[15, 2]"
+    lines = wb.from_rows(
+        [(i % 7, Decimal(i), Decimal(i % 10) / 100, i) for i in range(50)],
+        schema={"o": "int64", "price": decimal, "discount": decimal, "n": "int64"},
+    )
+    orders = wb.from_rows([(i, f"order {i}") for i in range(7)], schema={"id": "int64", "name": "string"})
+    sql = "select name, {} as amount from lines join orders on o = id"
+    moved = wb.sql(sql.format("price * (1 - discount)"), lines=lines, orders=orders)
+    assert "__early_0 = " in moved.explain()
+    expected = [(f"order {i % 7}", Decimal(i) * (1 - Decimal(i % 10) / 100)) for i in range(50)]
+    assert sorted((row.name, row.amount) for row in moved.to_rows()) == sorted(expected)
+    # A sum of integers may be too large, and a column that is read anyway would be carried beside the result.
+    for kept in ("n * n + n", "price * (1 - discount) as a, price, discount, price"):
+        assert "__early" not in wb.sql(sql.format(kept), lines=lines, orders=orders).explain()

@@ -1,6 +1,7 @@
 //! Less work, whatever the number of shards: the rules, in order.
 
 mod common_joins;
+mod early_arithmetic;
 mod join_order;
 mod push_down_aggregates;
 pub(super) mod semi_join;
@@ -19,12 +20,13 @@ use std::sync::Arc;
 type Rule = fn(LogicalPlan) -> Result<LogicalPlan>;
 
 /// The rules that change which rows are read, joined and aggregated.
-const RULES: [Rule; 5] = [
+const RULES: [Rule; 6] = [
     join_order::reorder_joins,
     semi_join_reduction::reduce_aggregates,
     semi_join_reuse::reuse_semi_joins,
     semi_join_prefilter::add_prefilters,
     push_down_aggregates::push_down_aggregates,
+    early_arithmetic::compute_early,
 ];
 
 /// Applies the rules, drops columns that only the old plan needed, and makes common joins equal.
