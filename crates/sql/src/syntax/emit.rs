@@ -20,6 +20,11 @@ pub(crate) enum Emit {
 impl Emit {
     /// `emit changes`, however late rows come.
     pub const CHANGES: Emit = Emit::Changes { within: None };
+
+    /// Whether rows that are too late are dropped, and windows that are over forgotten.
+    pub fn forgets(&self) -> bool {
+        matches!(self, Emit::Changes { within: Some(_) })
+    }
 }
 
 /// Takes `emit …` off the end of a statement.

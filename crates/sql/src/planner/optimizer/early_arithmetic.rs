@@ -33,8 +33,8 @@ pub(super) fn compute_early(plan: LogicalPlan) -> Result<LogicalPlan> {
         if join.join_type != JoinType::Inner {
             return Ok(Transformed::no(plan));
         }
-        match moved(projection, join)? {
-            Some(moved) => Ok(Transformed::yes(moved)),
+        match with_early_values(projection, join)? {
+            Some(early) => Ok(Transformed::yes(early)),
             None => Ok(Transformed::no(plan)),
         }
     })
@@ -52,12 +52,12 @@ fn below_columns(plan: &LogicalPlan) -> &LogicalPlan {
 }
 
 /// The projection with what it computes of one side of the join below that join, if something is.
-fn moved(projection: &Projection, join: &Join) -> Result<Option<LogicalPlan>> {
+fn with_early_values(projection: &Projection, join: &Join) -> Result<Option<LogicalPlan>> {
     let mut exprs = projection.expr.clone();
     let mut sides = [Arc::clone(&join.left), Arc::clone(&join.right)];
     let mut count = 0;
     for side in &mut sides {
-        let Some(early) = Early::of(&exprs, side, join, count)? else { continue };
+        let Some(early) = EarlyValues::of(&exprs, side, join, count)? else { continue };
         count += early.values.len();
         *side = Arc::new(early.below(side)?);
         exprs = exprs.into_iter().map(|expr| early.replaced(expr)).collect::<Result<_>>()?;
@@ -78,16 +78,16 @@ fn moved(projection: &Projection, join: &Join) -> Result<Option<LogicalPlan>> {
 }
 
 /// What is computed below a join, on one side of it.
-struct Early {
+struct EarlyValues {
     /// The values, and the columns that hold them.
     values: Vec<(Expr, Column)>,
     /// The other columns of the side that are read above.
     kept: Vec<Column>,
 }
 
-impl Early {
+impl EarlyValues {
     /// What pays of these expressions over a join; its columns are numbered from `first` on.
-    fn of(exprs: &[Expr], side: &LogicalPlan, join: &Join, first: usize) -> Result<Option<Early>> {
+    fn of(exprs: &[Expr], side: &LogicalPlan, join: &Join, first: usize) -> Result<Option<EarlyValues>> {
         let schema = side.schema();
         let mut values: Vec<Expr> = Vec::new();
         for expr in exprs {
@@ -104,7 +104,7 @@ impl Early {
             return Ok(None);
         }
         let column = |(place, value)| (value, Column::from_name(format!("__early_{place}")));
-        let mut early = Early { values: (first..).zip(values).map(column).collect(), kept: Vec::new() };
+        let mut early = EarlyValues { values: (first..).zip(values).map(column).collect(), kept: Vec::new() };
         let above = exprs.iter().map(|expr| early.replaced(expr.clone())).collect::<Result<Vec<_>>>()?;
         let conditions = LogicalPlan::Join(join.clone()).expressions();
         let read: HashSet<Column> = above

@@ -28,11 +28,8 @@ pub(super) fn of_query<T>(
     emit: Emit,
     make: impl Fn(LogicalPlan) -> Result<T>,
 ) -> Result<T> {
-    if let Emit::Changes { within: Some(_) } = &emit {
-        let plan = query_plan(session, query.clone(), Emit::Final)?;
-        if !is_bounded(&plan)? {
-            forgettable::check(session.stream(plan)?.plan())?;
-        }
+    if emit.forgets() {
+        check_forgettable(session, query.clone())?;
     }
     let is_final = emit == Emit::Final;
     let over_time = query_plan(session, query.clone(), emit).and_then(&make);
@@ -48,6 +45,16 @@ pub(super) fn of_query<T>(
     };
     // The query was over time, so its error is reported.
     over_tables().or(over_time)
+}
+
+/// Refuses a query over live sources whose windows cannot be forgotten one by one: it is asked of the plan for
+/// final rows.
+fn check_forgettable(session: &Session, query: Query) -> Result<()> {
+    let plan = query_plan(session, query, Emit::Final)?;
+    match is_bounded(&plan)? {
+        true => Ok(()),
+        false => forgettable::check(session.stream(plan)?.plan()),
+    }
 }
 
 /// Whether all sources of a plan are bounded.
@@ -68,7 +75,7 @@ fn is_bounded(plan: &LogicalPlan) -> Result<bool> {
 /// Those of DataFusion's planner.
 pub(super) fn query_plan(session: &Session, mut query: Query, emit: Emit) -> Result<LogicalPlan> {
     normalize::normalize(&mut query);
-    let forgets = matches!(emit, Emit::Changes { within: Some(_) });
+    let forgets = emit.forgets();
     let plan =
         session.planner(emit, |planner, _| planner.sql_statement_to_plan(Sql::Query(Box::new(query))))?;
     if forgets { emit::with_one_retention(plan) } else { Ok(plan) }
