@@ -47,8 +47,8 @@ pub(super) fn of_query<T>(
     over_tables().or(over_time)
 }
 
-/// Refuses a query over live sources whose windows cannot be forgotten one by one: it is asked of the plan for
-/// final rows.
+/// Refuses a query over live sources whose windows cannot be forgotten one by one, by its plan for final
+/// rows.
 fn check_forgettable(session: &Session, query: Query) -> Result<()> {
     let plan = query_plan(session, query, Emit::Final)?;
     match is_bounded(&plan)? {
