@@ -9,8 +9,8 @@
 
 use crate::tree::{transform_down, transform_expr_down};
 use datafusion::arrow::datatypes::DataType;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNodeRecursion};
-use datafusion::common::{Column, DFSchema, ExprSchema, HashSet, JoinType, Result, ScalarValue};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::{Column, DFSchema, ExprSchema, HashMap, HashSet, JoinType, Result, ScalarValue};
 use datafusion::logical_expr::{
     BinaryExpr, Cast, Expr, ExprSchemable, Join, LogicalPlan, Operator, Projection,
 };
@@ -19,6 +19,9 @@ use whimbrel_plan::estimate::Estimator;
 
 /// What is moved is computed for at most so many times as many rows as the join gives.
 const MOST_WASTE: f64 = 2.0;
+
+/// What is moved has at most so many operations, columns and constants.
+const MOST_NODES: usize = 100;
 
 /// Moves arithmetic below joins.
 ///
@@ -79,21 +82,25 @@ fn with_early_values(projection: &Projection, join: &Join) -> Result<Option<Logi
 
 /// What is computed below a join, on one side of it.
 struct EarlyValues {
-    /// The values, and the columns that hold them.
-    values: Vec<(Expr, Column)>,
+    /// The values, in their order.
+    values: Vec<Expr>,
+    /// The columns that hold them.
+    columns: HashMap<Expr, Column>,
     /// The other columns of the side that are read above.
-    kept: Vec<Column>,
+    kept: HashSet<Column>,
 }
 
 impl EarlyValues {
     /// What pays of these expressions over a join; its columns are numbered from `first` on.
     fn of(exprs: &[Expr], side: &LogicalPlan, join: &Join, first: usize) -> Result<Option<EarlyValues>> {
         let schema = side.schema();
-        let mut values: Vec<Expr> = Vec::new();
+        let (mut values, mut columns) = (Vec::new(), HashMap::new());
         for expr in exprs {
             transform_expr_down(expr.clone(), &mut |e| {
-                let found = matches!(e, Expr::BinaryExpr(_)) && is_of(&e, schema) && cannot_fail(&e, schema);
-                if found && !values.contains(&e) {
+                let found = is_short_arithmetic(&e) && is_of(&e, schema) && cannot_fail(&e, schema);
+                if found && !columns.contains_key(&e) {
+                    let column = Column::from_name(format!("__early_{}", first + values.len()));
+                    columns.insert(e.clone(), column);
                     values.push(e.clone());
                 }
                 let on = if found { TreeNodeRecursion::Jump } else { TreeNodeRecursion::Continue };
@@ -103,8 +110,7 @@ impl EarlyValues {
         if values.is_empty() {
             return Ok(None);
         }
-        let column = |(place, value)| (value, Column::from_name(format!("__early_{place}")));
-        let mut early = EarlyValues { values: (first..).zip(values).map(column).collect(), kept: Vec::new() };
+        let mut early = EarlyValues { values, columns, kept: HashSet::new() };
         let above = exprs.iter().map(|expr| early.replaced(expr.clone())).collect::<Result<Vec<_>>>()?;
         let conditions = LogicalPlan::Join(join.clone()).expressions();
         let read: HashSet<Column> = above
@@ -121,33 +127,47 @@ impl EarlyValues {
     fn saved_bytes(&self, schema: &DFSchema) -> Result<i64> {
         let mut columns = HashSet::new();
         let mut computed = 0;
-        for (value, _) in &self.values {
+        for value in &self.values {
             columns.extend(value.column_refs().into_iter().cloned());
             computed += bytes(&value.get_type(schema)?);
         }
-        let gone = columns.iter().filter(|column| !self.kept.contains(column));
+        let gone = columns.iter().filter(|column| !self.kept.contains(*column));
         let gone = gone.map(|column| Ok(bytes(schema.field_from_column(column)?.data_type())));
         Ok(gone.sum::<Result<i64>>()? - computed)
     }
 
     /// The side with the values as columns.
     fn below(&self, side: &LogicalPlan) -> Result<LogicalPlan> {
-        let kept = self.kept.iter().cloned().map(Expr::Column);
-        let values = self.values.iter().map(|(value, column)| value.clone().alias(&column.name));
+        let kept = side.schema().columns().into_iter().filter(|column| self.kept.contains(column));
+        let kept = kept.map(Expr::Column);
+        let values = self.values.iter().map(|value| value.clone().alias(&self.columns[value].name));
         let columns = kept.chain(values).collect();
         Ok(LogicalPlan::Projection(Projection::try_new(columns, Arc::new(side.clone()))?))
     }
 
     /// An expression with the columns in place of what they hold.
     fn replaced(&self, expr: Expr) -> Result<Expr> {
-        transform_expr_down(expr, &mut |e| match self.values.iter().find(|(value, _)| *value == e) {
-            Some((_, column)) => {
-                Ok(Transformed::new(Expr::Column(column.clone()), true, TreeNodeRecursion::Jump))
-            }
+        let column = |e: &Expr| is_short_arithmetic(e).then(|| self.columns.get(e).cloned()).flatten();
+        transform_expr_down(expr, &mut |e| match column(&e) {
+            Some(column) => Ok(Transformed::new(Expr::Column(column), true, TreeNodeRecursion::Jump)),
             None => Ok(Transformed::no(e)),
         })
         .data()
     }
+}
+
+/// Whether an expression is arithmetic of few operations. Longer ones stay: each of their parts would be
+/// looked at again and again.
+fn is_short_arithmetic(expr: &Expr) -> bool {
+    let Expr::BinaryExpr(BinaryExpr { op, .. }) = expr else { return false };
+    let mut nodes = 0;
+    // Visiting does not fail.
+    let _ = expr.apply(|_| {
+        nodes += 1;
+        Ok(if nodes > MOST_NODES { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    });
+    nodes <= MOST_NODES
+        && matches!(op, Operator::Plus | Operator::Minus | Operator::Multiply | Operator::Divide)
 }
 
 /// Whether an expression reads columns of a side only, and at least one.
