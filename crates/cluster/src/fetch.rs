@@ -31,11 +31,11 @@ const POLL: Duration = Duration::from_millis(100);
 /// How often a client says that it is alive, and shows its progress.
 const HEARTBEAT: Duration = Duration::from_millis(500);
 
-/// Fetches the result of a job, with a sink for each shard. With a lease, the job ends with that.
+/// Fetches the result of a job, with a sink for each shard. With a lease, the job ends with that. Waiting for
+/// the execution gives the error of the job, also if that has failed already.
 ///
 /// # Errors
-/// `Plan` if there are not as many sinks as shards; those of the store; `ResourcesExhausted` if there are no
-/// threads.
+/// `Plan` if there are not as many sinks as shards; `ResourcesExhausted` if there are no threads.
 pub fn fetch(
     connection: &Connection,
     plan: &Arc<Plan>,
@@ -49,11 +49,6 @@ pub fn fetch(
         return plan_err!("the job has {} shards, and there are {} sinks", shards.len(), sinks.len());
     }
     let places = watch::Sender::default();
-    match follow(&connection.tables, &plan.job, &places)? {
-        Followed::There => {}
-        Followed::Released => return Err(released(&plan.job)),
-        Followed::Over(error) => return Err(error),
-    }
     let (running, ended) = bounded(0);
     let outcome = FirstError::default();
     let mut pulls = JoinSet::new();
@@ -138,7 +133,8 @@ impl Watcher {
 
     fn watch_job(&self, ended: &Receiver<Infallible>) -> Result<()> {
         let (mut beat, mut heard) = (Instant::now(), Instant::now());
-        while ended.recv_timeout(POLL) != Err(RecvTimeoutError::Disconnected) && !self.progress.cancelled() {
+        // It looks before it waits: the first look says where the result is.
+        loop {
             let is_due = beat.elapsed() >= HEARTBEAT;
             match self.look(is_due) {
                 Ok(Followed::There) => {
@@ -151,8 +147,11 @@ impl Watcher {
                 // The workers go on without the store for a while.
                 Err(_) => {}
             }
+            let has_ended = ended.recv_timeout(POLL) == Err(RecvTimeoutError::Disconnected);
+            if has_ended || self.progress.cancelled() {
+                return Ok(());
+            }
         }
-        Ok(())
     }
 
     /// Looks how the job is doing, and says that the client is alive.

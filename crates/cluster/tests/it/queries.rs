@@ -5,7 +5,7 @@ use datafusion::error::DataFusionError;
 use std::sync::Arc;
 use std::thread::{sleep, spawn};
 use std::time::Duration;
-use whimbrel_cluster::Cluster;
+use whimbrel_cluster::{Cluster, Lifetime};
 use whimbrel_control::{ControlStore, MemoryStore};
 use whimbrel_sharded::action::collect;
 use whimbrel_sharded::{Memory, Options};
@@ -86,12 +86,23 @@ fn errors_of_queries_are_those_of_one_process() {
         ("select cast('x' || n as int) from range(10) t(n)", "x0"),
     ] {
         let stream = plan(sql, &options);
-        // The job may have failed before anybody fetches its result.
-        let error = collect(&stream, &options).and_then(|table| table.wait()).unwrap_err();
+        let error = collect(&stream, &options).unwrap().wait().unwrap_err();
         assert!(error.to_string().to_lowercase().contains(text), "{error}");
+        assert!(cluster.cluster.jobs().unwrap().is_empty());
     }
     // Others go on.
     assert_eq!(rows(&plan(QUERIES[2], &options), &options), expected(QUERIES[2]));
+}
+
+#[test]
+fn the_error_of_a_job_that_has_failed_comes_at_the_end() {
+    let cluster = TestCluster::new(2);
+    let stream = plan("select 1 / (n - 500) from range(1000) t(n)", &cluster.options());
+    let job = cluster.cluster.submit(&stream, &cluster.options(), Lifetime::Seconds(60)).unwrap();
+    assert!(job.wait(None).unwrap_err().to_string().contains("zero"));
+    let options = Options { remote: Some(Arc::new(job)), ..Options::default() };
+    let error = collect(&stream, &options).unwrap().wait().unwrap_err();
+    assert!(error.to_string().contains("zero"), "{error}");
 }
 
 #[test]
