@@ -41,6 +41,7 @@ from .kafka_topics import KafkaSink, KafkaSource, kafka
 from .live_stream import LiveStream, live, live_events
 from .patterns import Pattern, automaton, event, events_at_once
 from .program import Program
+from .progressive import EarlyResult, Progressive
 from .query import Candidate, Query
 from .relational import GroupingSets, agg, cube, grouping_sets, rollup
 from .scalar_functions import fn

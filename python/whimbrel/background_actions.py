@@ -18,6 +18,7 @@ from . import feeds, shutdown
 from .connectors import JobSink, SinkAdapter, sink_at
 from .errors import InvalidError
 from .events import Event
+from .progressive import Progressive
 from .remote import RemoteRuntime
 from .runnable import Runnable
 from .settings import Runtime
@@ -69,6 +70,57 @@ class BackgroundActions(Runnable):
         if cluster is None:
             raise InvalidError("submit runs a query on a cluster: give it with on=, or wb.config(on=)")
         return cluster._submit(self._plan, keep)
+
+    def progressive(
+        self,
+        *,
+        results: int = 20,
+        runtime: Runtime | None = None,
+        batch_rows: int | None = None,
+    ) -> Progressive:
+        """
+        Run over tables, and give the result over what has been read so far, again and again.
+
+        The largest table is read in equal parts; the others are there from the beginning. After each part
+        comes the result of the query over the rows that have been read: its order and its limit are those of
+        the query. The last one is the result itself.
+
+        Parameters
+        ----------
+        results
+            How many results there are at most. Parts that are over at the same time have one, and a file in
+            which no place can be told has one as a whole.
+        runtime, batch_rows
+            As in `config`.
+
+        Returns
+        -------
+        Progressive
+            An iterator of `EarlyResult`. The query waits while nobody takes its results, and ends when the
+            iterator is closed or deleted.
+
+        Raises
+        ------
+        InvalidError
+            If a source of the query does not end, rows have a time, or a step cannot be kept up to date.
+
+        Examples
+        --------
+        >>> import whimbrel as wb
+        >>> flights = wb.read("data/nyc_flights_2013.parquet")
+        >>> sql = (
+        ...     "select carrier, avg(dep_delay) as delay from flights group by 1 order by delay desc limit 1"
+        ... )
+        >>> for early in wb.sql(sql, flights=flights).progressive(results=4):
+        ...     carrier = early.table.to_rows()[0].carrier
+        ...     print(f"{early.share:.0%} of the flights: {carrier} is late most of all")
+        25% of the flights: EV is late most of all
+        50% of the flights: EV is late most of all
+        75% of the flights: F9 is late most of all
+        100% of the flights: F9 is late most of all
+        """
+        options = self._options(runtime, False, batch_rows, None)
+        return Progressive(native.progressive(self._plan, options, results))
 
     def subscribe(
         self,

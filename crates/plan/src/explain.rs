@@ -361,6 +361,7 @@ fn describe_node(extension: Node<'_>) -> Result<String> {
             text
         }
         Node::Changes(_) => "changes".to_string(),
+        Node::Accumulate(_) => "accumulate".to_string(),
         Node::AllowedLateness(n) => {
             let ticks = |ticks: i64| n.time_type().map(|time| show_ticks(ticks, time));
             let (lateness, retention) = (ticks(n.lateness)?, ticks(n.retention)?);

@@ -456,6 +456,14 @@ fn of_node(node: Node<'_>) -> Result<Derived> {
             let partition = derived.partition.iter().map(|place| place + 1).collect();
             Ok(Derived { key, lifetimes: Lifetimes::StartEdges, partition, ..derived })
         }
+        Node::Accumulate(n) => {
+            let derived = derive(&n.input)?;
+            if derived.time.is_none() || !derived.partition.is_empty() {
+                return plan_err!("accumulate: it takes a stream whose rows have one clock");
+            }
+            // It is kept up to date while the time of the stream passes, also if the stream ends.
+            Ok(Derived { time: None, lifetimes: Lifetimes::StartEdges, bounded: false, ..derived })
+        }
         Node::AllowedLateness(n) => {
             let derived = derive(&n.input)?;
             if derived.time.is_some() {

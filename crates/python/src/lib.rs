@@ -37,6 +37,7 @@ mod live_job;
 mod pattern;
 mod plan;
 mod program;
+mod progressive;
 mod references;
 mod remote;
 mod rows;
@@ -91,6 +92,8 @@ mod _whimbrel {
     use crate::plan::NativePlan;
     #[pymodule_export]
     use crate::program::{NativeFunction, NativeProgram};
+    #[pymodule_export]
+    use crate::progressive::{NativeProgressive, progressive};
     #[pymodule_export]
     use crate::rows::{Row, missing_column};
     #[pymodule_export]

@@ -123,7 +123,7 @@ pub fn wait_in_background(
 ///
 /// # Errors
 /// `InvalidError` if it is another process.
-fn check_process(process: u32) -> PyResult<()> {
+pub fn check_process(process: u32) -> PyResult<()> {
     match process == std::process::id() {
         true => Ok(()),
         false => Err(invalid(format!(

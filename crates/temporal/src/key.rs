@@ -247,6 +247,15 @@ impl Key {
         &self.columns
     }
 
+    /// How many rows it is of.
+    pub(crate) fn len(&self) -> usize {
+        match &self.values {
+            KeyValues::Unit(rows) => *rows,
+            KeyValues::Words(words, _) => words.len(),
+            KeyValues::Bytes(bytes) => bytes.len(),
+        }
+    }
+
     pub(crate) fn values(&self) -> &KeyValues {
         &self.values
     }

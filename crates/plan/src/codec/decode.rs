@@ -9,8 +9,9 @@ use super::names::Names;
 use crate::calendar::{Calendar, Grid};
 use crate::depth::{MOST_PARTS, MOST_STEPS};
 use crate::nodes::{
-    self, AllowedLateness, AlterLifetime, ChangeLifetimes, Changes, Clip, Colocated, Combine, Detect,
-    Exchange, FillGaps, Ingress, LifetimeChange, MatchRecognize, ReKey, Session, WithStart, extension,
+    self, Accumulate, AllowedLateness, AlterLifetime, ChangeLifetimes, Changes, Clip, Colocated, Combine,
+    Detect, Exchange, FillGaps, Ingress, LifetimeChange, MatchRecognize, ReKey, Session, WithStart,
+    extension,
 };
 use crate::source::{PlanSource, Source};
 use crate::stack::with_room;
@@ -235,6 +236,7 @@ impl Decoder {
                 extension(FillGaps::try_new(self.copy(*input)?, key, *grid, *max_gap, fills)?)
             }
             Node::Changes { input } => extension(Changes::try_new(self.copy(*input)?)?),
+            Node::Accumulate { input } => extension(Accumulate::try_new(self.copy(*input)?)?),
             Node::AllowedLateness { input, time, lateness, retention } => {
                 let input = self.copy(*input)?;
                 extension(AllowedLateness::try_new(input, time.clone(), *lateness, *retention)?)

@@ -119,6 +119,8 @@ pub(super) enum Node {
     FillGaps { input: StepId, key: Vec<Message>, grid: (i64, i64), max_gap: Option<i64>, fills: Vec<Fill> },
     /// What comes into a relation and leaves it.
     Changes { input: StepId },
+    /// Rows of a stream stay, and make up a relation that grows.
+    Accumulate { input: StepId },
     /// Late rows are dropped, and old ones forgotten.
     AllowedLateness { input: StepId, time: String, lateness: i64, retention: i64 },
     /// The current key changes.

@@ -297,6 +297,7 @@ impl Encoder {
                 fills: of.fills.iter().map(|fill| self.fill(fill)).collect::<Result<_>>()?,
             },
             nodes::Node::Changes(of) => Node::Changes { input: self.plan(&of.input)? },
+            nodes::Node::Accumulate(of) => Node::Accumulate { input: self.plan(&of.input)? },
             nodes::Node::AllowedLateness(of) => Node::AllowedLateness {
                 input: self.plan(&of.input)?,
                 time: of.time.clone(),

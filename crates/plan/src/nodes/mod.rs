@@ -5,6 +5,7 @@
 //! optimizer would rely on it. [`node`] tells which of ours a plan is; matches on [`Node`] are exhaustive, so
 //! a new node cannot be forgotten.
 
+mod accumulate;
 mod allowed_lateness;
 mod alter_lifetime;
 mod change_lifetimes;
@@ -23,6 +24,7 @@ mod shape;
 mod subtree;
 mod with_start;
 
+pub use accumulate::Accumulate;
 pub use allowed_lateness::AllowedLateness;
 pub use alter_lifetime::{AlterLifetime, lifetime_schema, start_schema};
 pub use change_lifetimes::{ChangeLifetimes, HoppingWindows, LifetimeChange, QuantizeGrid};
@@ -70,6 +72,8 @@ pub enum Node<'a> {
     FillGaps(&'a FillGaps),
     /// What comes into a relation and leaves it.
     Changes(&'a Changes),
+    /// Rows of a stream stay, and make up a relation that grows.
+    Accumulate(&'a Accumulate),
     /// Late rows are dropped, and old ones forgotten.
     AllowedLateness(&'a AllowedLateness),
     /// The current key changes.
@@ -96,6 +100,7 @@ pub fn node(plan: &LogicalPlan) -> Option<Node<'_>> {
         .or_else(|| any.downcast_ref().map(Node::MatchRecognize))
         .or_else(|| any.downcast_ref().map(Node::FillGaps))
         .or_else(|| any.downcast_ref().map(Node::Changes))
+        .or_else(|| any.downcast_ref().map(Node::Accumulate))
         .or_else(|| any.downcast_ref().map(Node::AllowedLateness))
         .or_else(|| any.downcast_ref().map(Node::ReKey))
         .or_else(|| any.downcast_ref().map(Node::Colocated))

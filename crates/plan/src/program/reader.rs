@@ -121,6 +121,11 @@ impl Reader {
             }
             Node::FillGaps(n) => self.fill_gaps(n),
             Node::Changes(n) => self.changes(n),
+            Node::Accumulate(_) => {
+                plan_err!(
+                    "the program has no word for early results; print the plan before they are asked for"
+                )
+            }
             Node::AllowedLateness(n) => self.allow_lateness(n),
             // The physical planner inserts it.
             Node::Combine(_) => plan_err!(

@@ -250,6 +250,8 @@ impl Dataset for MemoryDataset {
             next: 0,
             offset: 0,
             batch_rows,
+            passed: 0,
+            rows: self.shards[shard].iter().map(RecordBatch::num_rows).sum(),
         })))
     }
 }
@@ -265,6 +267,9 @@ struct MemoryReader {
     /// The next row of it.
     offset: usize,
     batch_rows: usize,
+    /// How many rows were read, of how many.
+    passed: usize,
+    rows: usize,
 }
 
 impl Reader for MemoryReader {
@@ -277,10 +282,15 @@ impl Reader for MemoryReader {
                 (self.next, self.offset) = (self.next + 1, 0);
             }
             if length > 0 {
+                self.passed += length;
                 return Ok(Some(self.slice(batch, offset, length)?));
             }
         }
         Ok(None)
+    }
+
+    fn share(&self) -> f64 {
+        self.passed as f64 / self.rows.max(1) as f64
     }
 }
 

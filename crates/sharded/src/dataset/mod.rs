@@ -14,6 +14,7 @@ mod log;
 mod memory;
 mod object_stores;
 mod predicate;
+mod progressive;
 mod series;
 mod split;
 
@@ -26,6 +27,7 @@ pub use log::{Cut, Part, ReplayableShard, ShardLog, SliceReader};
 pub use memory::MemoryDataset;
 pub use object_stores::{OpenStores, open_stores_with};
 pub use predicate::Predicate;
+pub(crate) use progressive::ProgressiveDataset;
 
 use datafusion::arrow::array::{ArrayRef, AsArray};
 use datafusion::arrow::compute::cast;
@@ -34,7 +36,7 @@ use datafusion::arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use datafusion::common::{Result, Statistics, internal_err, plan_err};
 use std::any::Any;
 use std::sync::Arc;
-use whimbrel_plan::{Location, Series, Source, SourceInfo};
+use whimbrel_plan::{Location, Ranges, Series, Source, SourceInfo};
 use whimbrel_temporal::Sortedness;
 
 /// Reads the rows of a shard, batch by batch.
@@ -44,6 +46,12 @@ pub trait Reader: Send {
     /// # Errors
     /// `Execution` if the rows cannot be read.
     fn next(&mut self) -> Result<Option<RecordBatch>>;
+
+    /// About which share of its rows it has passed, from 0 to 1, those that it left out included. 0 if that
+    /// is not known before the end.
+    fn share(&self) -> f64 {
+        0.0
+    }
 }
 
 /// An open shard.
@@ -188,6 +196,10 @@ impl Source for OpenSource {
 
     fn statistics(&self) -> Arc<Statistics> {
         self.0.statistics()
+    }
+
+    fn ranges(&self) -> Option<&Ranges> {
+        self.0.ranges()
     }
 
     fn location(&self) -> Option<Location> {

@@ -17,7 +17,8 @@ impl Dataset for Series {
     fn open(&self, shard: usize, projection: Option<&[usize]>, batch_rows: usize) -> Result<Shard> {
         let schema = project(&whimbrel_plan::Source::info(self).schema, projection)?;
         let left = self.places(shard);
-        Ok(Shard::Reader(Box::new(SeriesReader { series: self.clone(), schema, left, batch_rows })))
+        let all = left.end - left.start;
+        Ok(Shard::Reader(Box::new(SeriesReader { series: self.clone(), schema, left, all, batch_rows })))
     }
 }
 
@@ -26,6 +27,8 @@ struct SeriesReader {
     series: Series,
     schema: SchemaRef,
     left: Range<u64>,
+    /// How many there are in the shard.
+    all: u64,
     batch_rows: usize,
 }
 
@@ -42,5 +45,9 @@ impl Reader for SeriesReader {
         let columns = vec![numbers; self.schema.fields().len()];
         let rows = RecordBatchOptions::new().with_row_count(Some(rows));
         Ok(Some(RecordBatch::try_new_with_options(self.schema.clone(), columns, &rows)?))
+    }
+
+    fn share(&self) -> f64 {
+        1.0 - (self.left.end - self.left.start) as f64 / self.all.max(1) as f64
     }
 }

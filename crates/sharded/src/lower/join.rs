@@ -7,13 +7,14 @@
 use super::exprs::{Keyed, column, columns, keyed, nulls, physical, relabel};
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::{DFSchema, JoinType, NullEquality, Result, plan_err};
-use datafusion::logical_expr::{Expr, Join};
+use datafusion::logical_expr::{Expr, Join, LogicalPlan};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{is_not_null, is_null, lit};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use whimbrel_temporal::operators::{self, Exists, Select, Union, Where};
-use whimbrel_temporal::{Graph, NodeId};
+use whimbrel_plan::properties;
+use whimbrel_temporal::operators::{self, Exists, Lookup, Select, TableSide, Union, Where};
+use whimbrel_temporal::{Graph, NodeId, Operator};
 
 /// The two sides of a join.
 struct Sides<'a> {
@@ -22,6 +23,8 @@ struct Sides<'a> {
     right: Keyed,
     /// The columns of the left plan, then those of the right one.
     both: DFSchema,
+    /// Whether each side is a table at rest: the rows of the other are looked up in it.
+    at_rest: [bool; 2],
 }
 
 /// A side of a join.
@@ -49,6 +52,7 @@ pub(super) fn join(graph: &mut Graph, plan: &Join, left: NodeId, right: NodeId) 
         left: keyed(graph, left, plan.left.schema(), &left_on)?,
         right: keyed(graph, right, plan.right.schema(), &right_on)?,
         both: plan.left.schema().join(plan.right.schema())?,
+        at_rest: [is_at_rest(&plan.left)?, is_at_rest(&plan.right)?],
     };
     match plan.join_type {
         JoinType::Inner => sides.outer(graph, &[]),
@@ -65,7 +69,57 @@ pub(super) fn join(graph: &mut Graph, plan: &Join, left: NodeId, right: NodeId) 
     }
 }
 
+/// The operator that keeps rows with a partner among others, or those without; `at_rest`: the others are a
+/// table.
+fn exists(
+    negate: bool,
+    (key, other_key): (Vec<usize>, Vec<usize>),
+    nulls_equal: bool,
+    at_rest: bool,
+) -> Box<dyn Operator> {
+    match at_rest {
+        true => {
+            let lookup = Lookup::exists(negate, key, other_key);
+            Box::new(if nulls_equal { lookup.nulls_equal() } else { lookup })
+        }
+        false => {
+            let exists = Exists::new(negate, key, other_key);
+            Box::new(if nulls_equal { exists.nulls_equal() } else { exists })
+        }
+    }
+}
+
+/// Whether the rows of a plan are alive always.
+fn is_at_rest(plan: &LogicalPlan) -> Result<bool> {
+    let known = properties(plan)?;
+    Ok(known.bounded && known.time.is_none())
+}
+
+impl Side {
+    /// The other side.
+    fn other(self) -> Side {
+        match self {
+            Side::Left => Side::Right,
+            Side::Right => Side::Left,
+        }
+    }
+}
+
 impl Sides<'_> {
+    /// Whether a side is a table at rest.
+    fn is_at_rest(&self, side: Side) -> bool {
+        self.at_rest[side as usize]
+    }
+
+    /// The side that is a table in which the rows of the other are looked up, if there is one.
+    fn table(&self) -> Option<TableSide> {
+        match self.at_rest {
+            [_, true] => Some(TableSide::Right),
+            [true, false] => Some(TableSide::Left),
+            [false, false] => None,
+        }
+    }
+
     /// The stream of a side.
     fn side(&self, side: Side) -> &Keyed {
         match side {
@@ -100,15 +154,20 @@ impl Sides<'_> {
     /// The pairs that satisfy the condition: the left columns, then the right ones.
     fn pairs(&self, graph: &mut Graph) -> Result<NodeId> {
         let (left, right) = (&self.left, &self.right);
-        let join = operators::Join::new(
-            left.schema.clone(),
-            right.schema.clone(),
-            left.key.clone(),
-            right.key.clone(),
-        );
-        let join = if self.nulls_equal() { join.nulls_equal() } else { join };
-        let joined = join.schema().clone();
-        let mut node = graph.add(Box::new(join), &[left.node, right.node]);
+        let keys = (left.key.clone(), right.key.clone());
+        let join: Box<dyn Operator> = match self.table() {
+            Some(table) => {
+                let lookup = Lookup::pairs(&left.schema, &right.schema, keys.0, keys.1, table);
+                Box::new(if self.nulls_equal() { lookup.nulls_equal() } else { lookup })
+            }
+            None => {
+                let join = operators::Join::new(left.schema.clone(), right.schema.clone(), keys.0, keys.1);
+                Box::new(if self.nulls_equal() { join.nulls_equal() } else { join })
+            }
+        };
+        let joined = left.schema.fields().iter().chain(right.schema.fields()).cloned().collect::<Vec<_>>();
+        let joined = Schema::new(joined);
+        let mut node = graph.add(join, &[left.node, right.node]);
         if joined.fields().len() > self.both.fields().len() {
             let right_start = left.schema.fields().len();
             let right_end = right_start + self.width(Side::Right);
@@ -179,8 +238,9 @@ impl Sides<'_> {
         let (left, right) = (&self.left, &self.right);
         let filtered =
             |graph: &mut Graph, predicate, node| graph.add(Box::new(Where::new(predicate)), &[node]);
-        let none = |graph: &mut Graph, rows, others, keys: (Vec<usize>, Vec<usize>)| {
-            graph.add(Box::new(Exists::new(true, keys.0, keys.1)), &[rows, others])
+        let at_rest = self.is_at_rest(Side::Right);
+        let none = |graph: &mut Graph, rows, others, keys| {
+            graph.add(exists(true, keys, false, at_rest), &[rows, others])
         };
         let not_null = filtered(graph, is_not_null(column(&left.schema, *left_key))?, left.node);
         let unequal = none(graph, not_null, right.node, (left.key.clone(), right.key.clone()));
@@ -202,14 +262,11 @@ impl Sides<'_> {
         pairs: Option<NodeId>,
     ) -> Result<NodeId> {
         let negate = partner == Partner::None;
-        let (this, other) = match side {
-            Side::Left => (&self.left, &self.right),
-            Side::Right => (&self.right, &self.left),
-        };
+        let (this, other) = (self.side(side), self.side(side.other()));
         let Some(filter) = &self.plan.filter else {
-            let exists = Exists::new(negate, this.key.clone(), other.key.clone());
-            let exists = if self.nulls_equal() { exists.nulls_equal() } else { exists };
-            return Ok(graph.add(Box::new(exists), &[this.node, other.node]));
+            let keys = (this.key.clone(), other.key.clone());
+            let exists = exists(negate, keys, self.nulls_equal(), self.is_at_rest(side.other()));
+            return Ok(graph.add(exists, &[this.node, other.node]));
         };
         let pairs = pairs.map_or_else(|| self.pairs(graph), Ok)?;
         let probed = self.probed_columns(side, filter);

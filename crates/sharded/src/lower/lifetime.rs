@@ -12,7 +12,7 @@ use whimbrel_plan::nodes::{
 };
 use whimbrel_plan::{column, properties};
 use whimbrel_temporal::operators;
-use whimbrel_temporal::{DurationRule, Graph, Lifetimes, NodeId, Operator, unit_of};
+use whimbrel_temporal::{DurationRule, Graph, Lifetimes, NodeId, Operator, StartRule, unit_of};
 
 /// Lowers an extension node.
 ///
@@ -29,6 +29,9 @@ pub(super) fn lower(graph: &mut Graph, node: Node<'_>, inputs: &[NodeId]) -> Res
         Node::MatchRecognize(n) => Box::new(pattern::match_recognize(n)?),
         Node::FillGaps(n) => Box::new(fill_gaps(n)?),
         Node::Changes(n) => Box::new(changes(n)),
+        Node::Accumulate(_) => {
+            Box::new(operators::AlterLifetime::new(StartRule::Keep, DurationRule::Infinite))
+        }
         Node::AllowedLateness(n) => {
             Box::new(operators::AllowedLateness::new(n.time_column()?, n.lateness, n.retention))
         }

@@ -281,7 +281,7 @@ impl<'a> Builder<'a> {
 /// The nodes from the root down to the last that orders or limits rows, including those in each shard before
 /// rows are brought together. The rows of a result have an order; the rows of a relation that changes have
 /// none.
-fn final_steps(plan: &LogicalPlan) -> Vec<&LogicalPlan> {
+pub(crate) fn final_steps(plan: &LogicalPlan) -> Vec<&LogicalPlan> {
     let mut chain = Vec::new();
     let mut ordered = 0;
     let mut at = plan;

@@ -21,6 +21,7 @@ mod temporal_partitioning;
 
 pub use cut::cut;
 pub use dag::Scan;
+pub(crate) use dag::final_steps;
 
 pub(crate) use colocate::colocate_live_sources;
 pub(crate) use prune::prune;

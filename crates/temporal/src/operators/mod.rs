@@ -15,6 +15,7 @@ mod hopping;
 mod join;
 mod keyed_inputs;
 mod last_snapshot;
+mod lookup;
 mod open_edges;
 mod or_else;
 mod pattern;
@@ -49,6 +50,7 @@ pub use fill_gaps::{Fill, FillGaps};
 pub use hopping::Hopping;
 pub use join::Join;
 pub use last_snapshot::LastSnapshot;
+pub use lookup::{Lookup, TableSide};
 pub use or_else::OrElse;
 pub use pattern::{
     AfterMatch, Automaton, Detect, Element, Label, MatchRecognize, Overlap, Previous, Quantifier, Regex,

@@ -10,6 +10,7 @@ use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::logical_expr::Operator as Op;
 use proptest::prelude::*;
 use std::sync::Arc;
+use whimbrel_temporal::operators::TableSide;
 use whimbrel_temporal::{Closed, DurationRule, StartRule};
 
 /// So many cases; PROPTEST_CASES=2560 runs ten times as many.
@@ -290,6 +291,19 @@ proptest! {
     ) {
         binary(Pair::JoinNulls(keys.0.clone(), keys.1.clone()), left.clone(), right.clone(), &dice);
         binary(Pair::ExistsNulls { negate, keys }, left, right, &dice);
+    }
+
+    #[test]
+    fn lookups_in_a_table_at_rest(
+        stream in streams(Kinds::Any, 24), table in streams(Kinds::Any, 24), keys in keys(), negate: bool,
+        nulls_equal: bool, dice in dice(),
+    ) {
+        let table = table.at_rest();
+        let lookup = |keys, table| Pair::Lookup { keys, table, nulls_equal };
+        binary(lookup(keys.clone(), TableSide::Right), stream.clone(), table.clone(), &dice);
+        let other = (keys.1.clone(), keys.0.clone());
+        binary(lookup(other, TableSide::Left), table.clone(), stream.clone(), &dice);
+        binary(Pair::LookupExists { negate, keys, nulls_equal }, stream, table, &dice);
     }
 
     #[test]

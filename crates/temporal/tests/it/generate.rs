@@ -91,6 +91,13 @@ impl Stream {
         Stream::new(self.schema, self.events.into_iter().enumerate().map(event).map(draft).collect())
     }
 
+    /// The same rows as a table at rest: they are alive always.
+    pub fn at_rest(self) -> Stream {
+        let event = |e: Event| Event { start: BEGINNING, end: INFINITY, ..e };
+        let draft = |event| Draft { event, edges: true, early: false };
+        Stream::new(self.schema, self.events.into_iter().map(event).map(draft).collect())
+    }
+
     /// The same rows, of which those that start together come in another order.
     pub fn shuffled(self, dice: &mut Dice) -> Stream {
         let mut events: Vec<(usize, Event)> = self.events.into_iter().map(|e| (dice.below(256), e)).collect();

@@ -17,8 +17,8 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use whimbrel_temporal::operators::{
     Aggregate, AggregateCall, AlterLifetime, Changes, Chop, Clip, ClipConstant, Coalesce, CoalesceOrder,
-    Exists, ExtendLifetime, Fill, FillGaps, Hopping, Join, OrElse, PointAtEnd, Quantize, RecomputeGroups,
-    Select, Session, Stitch, TopK, Union, Unnest, Where, WithStart,
+    Exists, ExtendLifetime, Fill, FillGaps, Hopping, Join, Lookup, OrElse, PointAtEnd, Quantize,
+    RecomputeGroups, Select, Session, Stitch, TableSide, TopK, Union, Unnest, Where, WithStart,
 };
 use whimbrel_temporal::{
     BEGINNING, Closed, DurationRule, Graph, Lifetimes, Message, NodeId, Operator, StartRule,
@@ -98,6 +98,17 @@ pub enum Pair {
     ExistsNulls {
         negate: bool,
         keys: (Vec<usize>, Vec<usize>),
+    },
+    /// The same joins with a table at rest.
+    Lookup {
+        keys: (Vec<usize>, Vec<usize>),
+        table: TableSide,
+        nulls_equal: bool,
+    },
+    LookupExists {
+        negate: bool,
+        keys: (Vec<usize>, Vec<usize>),
+        nulls_equal: bool,
     },
 }
 
@@ -330,6 +341,11 @@ impl Step {
     }
 }
 
+/// What nulls in keys equal.
+fn nulls(equal: bool) -> Nulls {
+    if equal { Nulls::EqualNulls } else { Nulls::EqualNothing }
+}
+
 impl Pair {
     fn operator(&self, left: SchemaRef, right: SchemaRef) -> (Box<dyn Operator>, SchemaRef) {
         match self {
@@ -351,6 +367,16 @@ impl Pair {
             Pair::ExistsNulls { negate, keys: (l, r) } => {
                 (Box::new(Exists::new(*negate, l.clone(), r.clone()).nulls_equal()), left)
             }
+            Pair::Lookup { keys: (l, r), table, nulls_equal } => {
+                let fields: Vec<_> = left.fields().iter().chain(right.fields()).cloned().collect();
+                let lookup = Lookup::pairs(&left, &right, l.clone(), r.clone(), *table);
+                let lookup = if *nulls_equal { lookup.nulls_equal() } else { lookup };
+                (Box::new(lookup), Arc::new(Schema::new(fields)))
+            }
+            Pair::LookupExists { negate, keys: (l, r), nulls_equal } => {
+                let lookup = Lookup::exists(*negate, l.clone(), r.clone());
+                (Box::new(if *nulls_equal { lookup.nulls_equal() } else { lookup }), left)
+            }
         }
     }
 
@@ -364,6 +390,12 @@ impl Pair {
             Pair::JoinNulls(l, r) => oracle::join(&left, &right, l, r, Nulls::EqualNulls),
             Pair::ExistsNulls { negate, keys: (l, r) } => {
                 oracle::exists(&left, &right, *negate, l, r, Nulls::EqualNulls)
+            }
+            Pair::Lookup { keys: (l, r), nulls_equal, .. } => {
+                oracle::join(&left, &right, l, r, nulls(*nulls_equal))
+            }
+            Pair::LookupExists { negate, keys: (l, r), nulls_equal } => {
+                oracle::exists(&left, &right, *negate, l, r, nulls(*nulls_equal))
             }
             Pair::Clip(l, r) => oracle::clip(left, &right, l, r),
         }

@@ -3,6 +3,7 @@
 
 use super::location::Location;
 use super::parquet::Batches;
+use super::position::Position;
 use super::quotes::Quotes;
 use super::text::{self, Text};
 use super::{Opened, ReadOptions, Unit};
@@ -77,7 +78,7 @@ pub(super) fn read(file: &File, projection: Option<&[usize]>, batch_rows: usize)
 /// If there is no such column.
 pub(super) fn read_text(
     file: &File,
-    text: Text,
+    (text, position): (Text, Position),
     header: bool,
     projection: Option<&[usize]>,
     batch_rows: usize,
@@ -93,7 +94,7 @@ pub(super) fn read_text(
     let batches = builder.build(input).map_err(|e| in_place(&file.location, e))?;
     let schema = Arc::clone(&file.schema);
     let batches = batches.map(move |batch| batch.map_err(|error| named(error, &schema)));
-    Ok(Box::new(Batches { location: file.location.clone(), batches, order: None }))
+    Ok(Box::new(Batches { location: file.location.clone(), batches, order: None, position }))
 }
 
 /// Checks that the first line of a text names the columns of the file.

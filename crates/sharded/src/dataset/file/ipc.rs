@@ -4,6 +4,7 @@
 use super::location::{Input, Location};
 use super::messages::{EncodedMessage, damaged};
 use super::parquet::{Batches, order};
+use super::position::Position;
 use super::{Opened, Unit};
 use crate::dataset::Reader;
 use crate::error::in_place;
@@ -122,6 +123,7 @@ pub(super) fn read(
     projection: Option<&[usize]>,
 ) -> Result<Box<dyn Reader>> {
     let input = file.location.open()?;
+    let position = Position::Batches { read: 0, all: batches.len() };
     let batches = Blocks {
         file: file.clone(),
         input,
@@ -129,7 +131,7 @@ pub(super) fn read(
         projection: sorted(projection),
         batches: batches.into_iter(),
     };
-    Ok(Box::new(Batches { location: file.location.clone(), batches, order: order(projection) }))
+    Ok(Box::new(Batches { location: file.location.clone(), batches, order: order(projection), position }))
 }
 
 /// The batches of a file that are read.
@@ -196,7 +198,8 @@ impl Iterator for Blocks {
 /// If the stream cannot be opened, or does not begin with its columns.
 pub(super) fn read_stream(location: &Location, projection: Option<&[usize]>) -> Result<Box<dyn Reader>> {
     let stream = Stream::open(location.open()?, projection).map_err(|e| in_place(location, e))?;
-    Ok(Box::new(Batches { location: location.clone(), batches: stream, order: order(projection) }))
+    let (order, position) = (order(projection), Position::Unknown);
+    Ok(Box::new(Batches { location: location.clone(), batches: stream, order, position }))
 }
 
 /// The batches of a stream.

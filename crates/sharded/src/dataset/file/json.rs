@@ -2,6 +2,7 @@
 
 use super::location::Location;
 use super::parquet::Batches;
+use super::position::Position;
 use super::text::{self, Text};
 use super::{Opened, Unit};
 use crate::dataset::Reader;
@@ -61,7 +62,7 @@ pub(super) fn read(file: &File, projection: Option<&[usize]>, batch_rows: usize)
 /// If there is no such column.
 pub(super) fn read_text(
     file: &File,
-    text: Text,
+    (text, position): (Text, Position),
     projection: Option<&[usize]>,
     batch_rows: usize,
 ) -> Result<Box<dyn Reader>> {
@@ -73,5 +74,5 @@ pub(super) fn read_text(
     let input = BufReader::new(text);
     let reader = ReaderBuilder::new(Arc::new(schema)).with_batch_size(batch_rows).build(input);
     let batches = reader.map_err(|e| in_place(&file.location, e))?;
-    Ok(Box::new(Batches { location: file.location.clone(), batches, order: None }))
+    Ok(Box::new(Batches { location: file.location.clone(), batches, order: None, position }))
 }

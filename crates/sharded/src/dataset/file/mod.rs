@@ -27,6 +27,7 @@ mod object_reader;
 mod object_runtime;
 mod pages;
 mod parquet;
+mod position;
 mod quotes;
 mod ranges;
 mod shard_reader;

@@ -6,6 +6,7 @@ use super::location::{Input, Location, Object};
 use super::object_reader::ObjectReader;
 use super::object_runtime::object_runtime;
 use super::pages::{Pages, rows};
+use super::position::Position;
 use super::{Opened, Unit};
 use crate::dataset::Reader;
 use crate::error::in_place;
@@ -231,7 +232,8 @@ pub(super) fn read(
         Some(columns) => ProjectionMask::roots(file.metadata.parquet_schema(), columns.iter().copied()),
         None => ProjectionMask::all(),
     };
-    let (location, order) = (file.location.clone(), order(projection));
+    let (location, order, position) =
+        (file.location.clone(), order(projection), Position::Rows { read: 0, all: limit });
     match file.location.open_local()? {
         Some(input) => {
             let input =
@@ -239,11 +241,11 @@ pub(super) fn read(
             let pages =
                 Pages { metadata: &file.metadata, row_groups: &row_groups, columns: mask, batch_rows };
             let batches = pages.read(input, rows(offset, limit)).map_err(|e| in_place(&location, e))?;
-            Ok(Box::new(Batches { location, batches: expect_rows(limit, batches), order }))
+            Ok(Box::new(Batches { location, batches: expect_rows(limit, batches), order, position }))
         }
         None => {
             let batches = fetched(file, row_groups, (offset, limit), mask, batch_rows)?;
-            Ok(Box::new(Batches { location, batches: expect_rows(limit, batches), order }))
+            Ok(Box::new(Batches { location, batches: expect_rows(limit, batches), order, position }))
         }
     }
 }
@@ -327,6 +329,7 @@ pub(super) struct Batches<I> {
     pub location: Location,
     pub batches: I,
     pub order: Option<Vec<usize>>,
+    pub position: Position,
 }
 
 impl<I: Iterator<Item = Result<RecordBatch, ArrowError>> + Send> Reader for Batches<I> {
@@ -334,10 +337,17 @@ impl<I: Iterator<Item = Result<RecordBatch, ArrowError>> + Send> Reader for Batc
         match self.batches.next() {
             None => Ok(None),
             Some(Err(error)) => Err(in_place(&self.location, error)),
-            Some(Ok(batch)) => Ok(Some(match &self.order {
-                Some(order) => batch.project(order)?,
-                None => batch,
-            })),
+            Some(Ok(batch)) => {
+                self.position.add(batch.num_rows());
+                Ok(Some(match &self.order {
+                    Some(order) => batch.project(order)?,
+                    None => batch,
+                }))
+            }
         }
+    }
+
+    fn share(&self) -> f64 {
+        self.position.share()
     }
 }

@@ -45,12 +45,32 @@ pub(super) struct Progress {
     /// The reader of the current part, and its file.
     reader: Option<Box<dyn Reader>>,
     location: Option<Location>,
+    /// The size of the parts before the current reader, and of its parts.
+    before: f64,
+    current: f64,
+}
+
+impl Progress {
+    /// Takes the next part for the current reader.
+    fn take(&mut self, parts: &mut VecDeque<FilePart>) -> Option<FilePart> {
+        let part = parts.pop_front()?;
+        self.current += part.size();
+        Some(part)
+    }
+}
+
+impl FilePart {
+    /// How many rows it has; of a text nobody knows, so all texts are taken to be of one size.
+    fn size(&self) -> f64 {
+        if self.length == usize::MAX { 1.0 } else { self.length as f64 }
+    }
 }
 
 impl ShardReader {
     /// Opens the next part, together with those that the same reader can read.
     fn open_next(&mut self) -> Result<Option<Box<dyn Reader>>> {
-        let Some(FilePart { unit, offset, length, required }) = self.parts.pop_front() else {
+        self.progress.before += std::mem::take(&mut self.progress.current);
+        let Some(FilePart { unit, offset, length, required }) = self.progress.take(&mut self.parts) else {
             return Ok(None);
         };
         let projection = self.projection.as_deref();
@@ -64,7 +84,7 @@ impl ShardReader {
                         break;
                     }
                     spans.push(Span { row_group: *row_group, offset: part.offset, length: part.length });
-                    self.parts.pop_front();
+                    self.progress.take(&mut self.parts);
                 }
                 match self.predicate.is_empty() && required.is_empty() {
                     true => parquet::read(&file, &spans, projection, self.batch_rows)?,
@@ -83,7 +103,7 @@ impl ShardReader {
                     && Arc::ptr_eq(next, &file)
                 {
                     batches.push(*batch);
-                    self.parts.pop_front();
+                    self.progress.take(&mut self.parts);
                 }
                 ipc::read(&file, batches, projection)?
             }
@@ -125,5 +145,12 @@ impl Reader for ShardReader {
             self.files.check()?;
         }
         next
+    }
+
+    fn share(&self) -> f64 {
+        let Progress { before, current, reader, .. } = &self.progress;
+        let passed = before + current * reader.as_ref().map_or(1.0, |reader| reader.share());
+        let all = before + current + self.parts.iter().map(FilePart::size).sum::<f64>();
+        if all > 0.0 { passed / all } else { 0.0 }
     }
 }

@@ -74,6 +74,9 @@ pub(super) struct FilteredReader {
     passed: usize,
     /// What is left of the current span.
     current: Option<Rows>,
+    /// How many rows the spans have, and those of them that were read or skipped.
+    rows: usize,
+    rows_passed: usize,
 }
 
 /// Batches with the columns in the order of the file.
@@ -107,6 +110,8 @@ impl FilteredReader {
         Ok(FilteredReader {
             narrow: encoding::with_narrow_decimals(file)?,
             file: Arc::clone(file),
+            rows: spans.iter().map(|span| span.length).sum(),
+            rows_passed: 0,
             spans: spans.into(),
             order: order(projection),
             columns: columns.iter().copied().collect::<BTreeSet<_>>().into_iter().collect(),
@@ -289,7 +294,12 @@ impl Reader for FilteredReader {
             }
             let Some(span) = self.spans.pop_front() else { return Ok(None) };
             self.current = self.open_span(&span)?;
+            self.rows_passed += span.length;
         }
+    }
+
+    fn share(&self) -> f64 {
+        self.rows_passed as f64 / self.rows.max(1) as f64
     }
 }
 

@@ -5,6 +5,7 @@ use super::identity::find;
 use super::log::Extent;
 use crate::dataset::file::discover::discover_now;
 use crate::dataset::file::location::{Location, is_url, objects_at};
+use crate::dataset::file::position::Position;
 use crate::dataset::file::text::Text;
 use crate::dataset::file::{FileDataset, FileFormat, csv, json, same_columns};
 use crate::dataset::log::decode;
@@ -72,17 +73,17 @@ impl FollowReader {
         let (schema, projection) = (Arc::clone(&self.files.schema), self.projection.as_deref());
         if super::growing(&location, &self.files.options) == Some(FileFormat::Json) {
             let file = json::File { location, schema };
-            return json::read_text(&file, lines, projection, self.batch_rows);
+            return json::read_text(&file, (lines, Position::Unknown), projection, self.batch_rows);
         }
         let file = csv::File::new(&location, schema, &self.files.options);
         if !(file.header && are_first) {
-            return csv::read_text(&file, lines, false, projection, self.batch_rows);
+            return csv::read_text(&file, (lines, Position::Unknown), false, projection, self.batch_rows);
         }
         let mut lines = BufReader::new(lines);
         let mut header = Vec::new();
         lines.read_until(b'\n', &mut header).map_err(|e| in_file(path, e))?;
         csv::check_header(&file, &header)?;
-        csv::read_text(&file, Box::new(lines), false, projection, self.batch_rows)
+        csv::read_text(&file, (Box::new(lines), Position::Unknown), false, projection, self.batch_rows)
     }
 
     fn columns(&self) -> Result<SchemaRef> {

@@ -6,6 +6,8 @@
 //! key. State beside the table is kept in columns indexed by the group number, which is why this is not a map
 //! (DESIGN §7).
 
+mod find;
+
 use crate::key::{Key, KeyValues, array_of_words, decode_rows, hash_bytes, hash_word, is_word};
 use crate::values::copy_out;
 use arrow::array::{ArrayRef, BinaryBuilder, NullBufferBuilder};
@@ -15,7 +17,8 @@ use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
 /// Stands for no group. No group has this number.
-const NONE: u32 = u32::MAX;
+pub(crate) const NO_GROUP: u32 = u32::MAX;
+const NONE: u32 = NO_GROUP;
 
 /// What a slot holds.
 #[inline(always)]
