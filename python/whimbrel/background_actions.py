@@ -108,16 +108,13 @@ class BackgroundActions(Runnable):
         --------
         >>> import whimbrel as wb
         >>> flights = wb.read("data/nyc_flights_2013.parquet")
-        >>> sql = (
-        ...     "select carrier, avg(dep_delay) as delay from flights group by 1 order by delay desc limit 1"
-        ... )
+        >>> sql = "select carrier, avg(dep_delay) as d from flights group by 1 order by d desc limit 1"
         >>> for early in wb.sql(sql, flights=flights).progressive(results=4):
-        ...     carrier = early.table.to_rows()[0].carrier
-        ...     print(f"{early.share:.0%} of the flights: {carrier} is late most of all")
-        25% of the flights: EV is late most of all
-        50% of the flights: EV is late most of all
-        75% of the flights: F9 is late most of all
-        100% of the flights: F9 is late most of all
+        ...     print(f"{early.share:.0%} of the flights: {early.table.to_rows()[0].carrier}")
+        25% of the flights: OO
+        50% of the flights: OO
+        75% of the flights: F9
+        100% of the flights: F9
         """
         options = self._options(runtime, False, batch_rows, None)
         return Progressive(native.progressive(self._plan, options, results))

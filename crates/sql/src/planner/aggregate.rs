@@ -11,6 +11,9 @@ use std::sync::Arc;
 use whimbrel_plan::estimate::{Estimate, drawn};
 use whimbrel_plan::nodes::{Movement, Scope};
 
+/// So many groups for each shard are enough for shards of about the same size.
+const MANY_GROUPS: f64 = 64.0;
+
 /// How a grouped aggregate is computed in shards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Strategy {
@@ -73,17 +76,12 @@ impl Planner<'_> {
         {
             return self.over(plan, vec![self.gathered(input)?], Partitioning::Single);
         }
-        let columns: Vec<Column> =
-            aggregate.group_expr.iter().filter_map(|e| e.try_as_col().cloned()).collect();
+        let columns: Vec<Column> = aggregate.group_expr.iter().filter_map(column).cloned().collect();
         let key = (columns.len() == aggregate.group_expr.len()).then_some(columns.as_slice());
         if !columns.is_empty() && input.partitioning.is_colocated_by(&columns) {
-            let partitioning = input.partitioning.clone();
+            let partitioning = of_groups(&input.partitioning, aggregate);
             let groups = self.groups(plan, &input) / self.shards as f64;
-            return Ok(self.with_work(
-                self.over(plan, vec![input], partitioning.clone())?,
-                aggregate,
-                groups,
-            ));
+            return Ok(self.with_work(self.over(plan, vec![input], partitioning)?, aggregate, groups));
         }
         let split = TwoPhaseAggregate::of(aggregate)?;
         let possible = |strategy: &Strategy| match strategy {
@@ -139,12 +137,32 @@ impl Planner<'_> {
     ) -> Result<Placed> {
         let groups = self.groups(plan, &input);
         let (input, groups) = match strategy {
-            Strategy::Redistribute => (self.redistributed(input, key.to_vec())?, groups / self.shards as f64),
+            Strategy::Redistribute => {
+                let by = self.columns_moved_by(aggregate, &input, key)?;
+                (self.redistributed(input, by)?, groups / self.shards as f64)
+            }
             _ => (self.gathered(input)?, groups),
         };
-        let partitioning = input.partitioning.clone();
+        let partitioning = of_groups(&input.partitioning, aggregate);
         let input = Placed { plan: assert_colocated(input.plan, key)?, ..input };
         Ok(self.with_work(self.over(plan, vec![input], partitioning)?, aggregate, groups))
+    }
+
+    /// The columns by which rows move to the shards of their groups: those of the key that keep their names,
+    /// if these alone make many groups. An aggregate that counts distinct values groups by them once more, and
+    /// the rows need not move again.
+    fn columns_moved_by(&self, aggregate: &Aggregate, input: &Placed, key: &[Column]) -> Result<Vec<Column>> {
+        let kept: Vec<Expr> =
+            aggregate.group_expr.iter().filter(|e| e.try_as_col().is_some()).cloned().collect();
+        if kept.is_empty() || kept.len() == aggregate.group_expr.len() {
+            return Ok(key.to_vec());
+        }
+        let coarse = Aggregate::try_new(Arc::new(input.plan.clone()), kept.clone(), vec![])?;
+        let groups = self.groups(&LogicalPlan::Aggregate(coarse), input);
+        match groups < MANY_GROUPS * self.shards as f64 {
+            true => Ok(key.to_vec()),
+            false => Ok(kept.iter().filter_map(column).cloned().collect()),
+        }
     }
 
     /// Adds the cost of an aggregate that makes so many groups in a shard.
@@ -155,7 +173,8 @@ impl Planner<'_> {
         } else {
             known.rows / self.shards as f64
         };
-        let work = self.costs.aggregate(each, groups, key_range(aggregate, &known));
+        let columns = aggregate.group_expr.len();
+        let work = self.costs.aggregate(each, groups, columns, key_range(aggregate, &known));
         placed.cost += self.costs.work(&placed.partitioning, work);
         placed
     }
@@ -186,7 +205,8 @@ impl Planner<'_> {
             Strategy::MachineFirst => groups / shards,
             _ => drawn(groups, rows / shards),
         };
-        let work = self.costs.aggregate(rows / shards, each, key_range(&parts, &input.estimate));
+        let (columns, range) = (aggregate.group_expr.len(), key_range(&parts, &input.estimate));
+        let work = self.costs.aggregate(rows / shards, each, columns, range);
         let mut placed = self.phase(input, parts, each * shards);
         placed.cost += self.costs.work(&placed.partitioning, work);
         let key: Vec<Column> =
@@ -219,7 +239,7 @@ impl Planner<'_> {
         let aggregate = Aggregate::try_new(Arc::new(rows), group, split.merge.clone())?;
         let shards = if parts.partitioning == Partitioning::Single { 1.0 } else { self.shards as f64 };
         let known = key_range(&aggregate, &parts.estimate);
-        let work = self.costs.aggregate(parts.estimate.rows / shards, groups / shards, known);
+        let work = self.costs.aggregate(parts.estimate.rows / shards, groups / shards, key.len(), known);
         let mut placed = self.phase(parts, aggregate, groups);
         placed.cost += self.costs.work(&placed.partitioning, work);
         Ok(placed)
@@ -249,6 +269,22 @@ impl Planner<'_> {
             cost: placed.cost,
         })
     }
+}
+
+/// The column that an expression is, under whatever name.
+fn column(expr: &Expr) -> Option<&Column> {
+    match expr {
+        Expr::Alias(alias) => alias.expr.try_as_col(),
+        other => other.try_as_col(),
+    }
+}
+
+/// The partitioning of the groups of rows that are partitioned so.
+fn of_groups(rows: &Partitioning, aggregate: &Aggregate) -> Partitioning {
+    rows.renamed(|name| {
+        let at = aggregate.group_expr.iter().position(|expr| column(expr) == Some(name))?;
+        Some(Column::from(aggregate.schema.qualified_field(at)))
+    })
 }
 
 /// The range of the key of an aggregate over such rows, if it is one integer.

@@ -8,6 +8,8 @@ use whimbrel_plan::estimate::Estimate;
 
 /// Finding the shard of a row and copying it there.
 const ROW_SORTED: f64 = 20.0;
+/// The same for each further column that decides about the shard.
+const COLUMN_HASHED: f64 = 4.0;
 /// The same for each of its bytes.
 const BYTE_SORTED: f64 = 0.4;
 /// Passing a row on: batches are shared, not copied.
@@ -21,6 +23,9 @@ const ROW_PROBED: f64 = 15.0;
 const ROW_GROUPED: f64 = 20.0;
 /// Making a group by its hash.
 const GROUP_MADE: f64 = 60.0;
+/// The same for each further column of the key: comparing its value, and keeping it.
+const COLUMN_COMPARED: f64 = 2.0;
+const COLUMN_KEPT: f64 = 6.0;
 /// Finding a group by its position.
 const ROW_INDEXED: f64 = 5.0;
 /// Making a group at its position.
@@ -85,12 +90,16 @@ impl Costs {
             Movement::ReShard | Movement::Windows { .. } => {
                 (elsewhere, rows.rows * ROW_PASSED, self.at_once.min(targets as f64))
             }
-            Movement::ReDistribute { .. } | Movement::Multicast { .. } => {
-                let work = (rows.rows * ROW_SORTED + rows.bytes() * BYTE_SORTED) / self.at_once;
-                (elsewhere, work, self.at_once)
-            }
+            Movement::ReDistribute { key } => (elsewhere, self.sorted(rows, key.len()), self.at_once),
+            Movement::Multicast { .. } => (elsewhere, self.sorted(rows, 1), self.at_once),
         };
         Moved { bytes, cost: self.movement + work + bytes * self.byte_sent / receivers }
+    }
+
+    /// The cost of finding the shard of each row by so many columns, and copying it there.
+    fn sorted(&self, rows: &Estimate, columns: usize) -> f64 {
+        let row = ROW_SORTED + columns.saturating_sub(1) as f64 * COLUMN_HASHED;
+        (rows.rows * row + rows.bytes() * BYTE_SORTED) / self.at_once
     }
 
     /// The cost of a hash join of so many rows in a shard.
@@ -98,13 +107,17 @@ impl Costs {
         built * ROW_BUILT + probed * ROW_PROBED
     }
 
-    /// The cost of an aggregate of so many rows to so many groups in a shard. `range` is that of the key, if
-    /// it is one integer.
-    pub fn aggregate(&self, rows: f64, groups: f64, range: Option<(f64, f64)>) -> f64 {
+    /// The cost of an aggregate of so many rows to so many groups in a shard, by so many columns. `range` is
+    /// that of the key, if it is one integer.
+    pub fn aggregate(&self, rows: f64, groups: f64, columns: usize, range: Option<(f64, f64)>) -> f64 {
         let positions = range.map(|(least, largest)| largest - least);
         match positions.filter(|positions| *positions < (groups * DENSE_PER_GROUP).max(DENSE)) {
             Some(positions) => rows * ROW_INDEXED + groups * GROUP_INDEXED + positions * POSITION,
-            None => rows * ROW_GROUPED + groups * GROUP_MADE,
+            None => {
+                let further = columns.saturating_sub(1) as f64;
+                rows * (ROW_GROUPED + further * COLUMN_COMPARED)
+                    + groups * (GROUP_MADE + further * COLUMN_KEPT)
+            }
         }
     }
 }

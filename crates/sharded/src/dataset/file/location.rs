@@ -93,6 +93,23 @@ impl Location {
         }
     }
 
+    /// How many bytes it has; none if that cannot be told.
+    pub fn size(&self) -> Option<u64> {
+        match self {
+            Location::Path(path) => Some(std::fs::metadata(path).ok()?.len()),
+            Location::Object(object) => Some(object.size),
+        }
+    }
+
+    /// Whether this is the same file under the same name.
+    pub fn is_same(&self, other: &Location) -> bool {
+        match (self, other) {
+            (Location::Path(path), Location::Path(other)) => path == other,
+            (Location::Object(object), Location::Object(other)) => Arc::ptr_eq(object, other),
+            _ => false,
+        }
+    }
+
     /// The suffix of its name in lower case, before that of its compression.
     pub fn suffix(&self) -> Option<String> {
         let name = self.name();

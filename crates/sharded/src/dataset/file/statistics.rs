@@ -28,17 +28,37 @@ const SAMPLED_ROW_GROUPS: usize = 3;
 /// How many values a sample has, about.
 const SAMPLE: u64 = 4096;
 
-/// The statistics of all rows of these units; unknown if a file is not Parquet.
+/// About how many bytes a value takes in a file that does not say how many rows it has.
+const BYTES_OF_A_VALUE: usize = 8;
+
+/// The statistics of all rows of these units. If a file is not Parquet, only about how many there are.
 pub(super) fn of(units: &[Unit], schema: &SchemaRef) -> Statistics {
     let mut files: Vec<&Arc<File>> = Vec::new();
     for unit in units {
-        let Unit::Parquet { file, .. } = unit else { return Statistics::new_unknown(schema) };
+        let Unit::Parquet { file, .. } = unit else {
+            let num_rows = rows_by_size(units, schema).map_or(Precision::Absent, Precision::Inexact);
+            return Statistics { num_rows, ..Statistics::new_unknown(schema) };
+        };
         if !files.last().is_some_and(|last| Arc::ptr_eq(last, file)) {
             files.push(file);
         }
     }
     let statistics = files.iter().map(|file| file.statistics.get_or_init(|| of_file(file, schema)));
     Statistics::try_merge_iter(statistics, schema).unwrap_or_else(|_| Statistics::new_unknown(schema))
+}
+
+/// About how many rows files have, by their sizes; none if a size is not known.
+fn rows_by_size(units: &[Unit], schema: &SchemaRef) -> Option<usize> {
+    let (mut rows, mut last) = (0, None);
+    for unit in units {
+        match unit {
+            Unit::Parquet { .. } => rows += unit.rows(),
+            // A file may have several units.
+            _ if last.replace(unit.location()).is_some_and(|last| last.is_same(unit.location())) => {}
+            _ => rows += unit.location().size()? as usize / (BYTES_OF_A_VALUE * schema.fields().len().max(1)),
+        }
+    }
+    Some(rows)
 }
 
 /// The statistics in the footer of a file, with distinct counts.
