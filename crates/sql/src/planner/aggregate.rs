@@ -149,8 +149,8 @@ impl Planner<'_> {
     }
 
     /// The columns by which rows move to the shards of their groups: those of the key that keep their names,
-    /// if these alone make many groups. An aggregate that counts distinct values groups by them once more, and
-    /// the rows need not move again.
+    /// if these alone make many groups. An aggregate that counts distinct values groups by them once more,
+    /// and the rows need not move again.
     fn columns_moved_by(&self, aggregate: &Aggregate, input: &Placed, key: &[Column]) -> Result<Vec<Column>> {
         let kept: Vec<Expr> =
             aggregate.group_expr.iter().filter(|e| e.try_as_col().is_some()).cloned().collect();

@@ -18,7 +18,6 @@ use std::ops::Range;
 
 /// Stands for no group. No group has this number.
 pub(crate) const NO_GROUP: u32 = u32::MAX;
-const NONE: u32 = NO_GROUP;
 
 /// What a slot holds.
 #[inline(always)]
@@ -48,7 +47,7 @@ const MANY: usize = 64;
 enum Keys {
     /// No key columns: at most one group, whose number is 0.
     Unit,
-    /// The key of a group is `words[group]`; `null` is the group of the null key, or [`NONE`].
+    /// The key of a group is `words[group]`; `null` is the group of the null key, or [`NO_GROUP`].
     Words { words: Vec<u64>, null: u32 },
     /// `spans[group]`: start and length of its key in `arena`; `garbage`: bytes of groups that are gone.
     Bytes { arena: Vec<u8>, spans: Vec<(u64, u32)>, garbage: usize },
@@ -73,7 +72,7 @@ impl Groups {
     pub fn new(types: &[DataType]) -> Groups {
         let keys = match types {
             [] => Keys::Unit,
-            _ if is_word(types) => Keys::Words { words: Vec::new(), null: NONE },
+            _ if is_word(types) => Keys::Words { words: Vec::new(), null: NO_GROUP },
             _ => Keys::Bytes { arena: Vec::new(), spans: Vec::new(), garbage: 0 },
         };
         Groups { slots: vec![0; 16], used: 0, keys, capacity: 0, free: Vec::new() }
@@ -101,7 +100,7 @@ impl Groups {
             Keys::Unit => {}
             Keys::Words { words, null } => {
                 words.clear();
-                *null = NONE;
+                *null = NO_GROUP;
             }
             Keys::Bytes { arena, spans, garbage } => {
                 arena.clear();
@@ -175,12 +174,12 @@ impl Groups {
     /// Of words that agree in all but some lower bits: each looks at the place that these bits name, instead
     /// of at a slot and at the key of its group.
     fn intern_by_place(&mut self, places: usize, wanted: &[u64], groups: &mut Vec<u32>) -> Result<()> {
-        let mut found = vec![NONE; places];
+        let mut found = vec![NO_GROUP; places];
         let first = groups.len();
-        groups.resize(first + wanted.len(), NONE);
+        groups.resize(first + wanted.len(), NO_GROUP);
         for (group, &word) in groups[first..].iter_mut().zip(wanted) {
             let found = &mut found[word as usize & (places - 1)];
-            if *found == NONE {
+            if *found == NO_GROUP {
                 *found = self.word(word)?;
             }
             *group = *found;
@@ -226,7 +225,7 @@ impl Groups {
     /// The group of the null key; it is made if there is none.
     fn null_group(&mut self) -> Result<u32> {
         if let Keys::Words { null, .. } = &self.keys
-            && *null != NONE
+            && *null != NO_GROUP
         {
             return Ok(*null);
         }
@@ -300,7 +299,7 @@ impl Groups {
             return Ok(group);
         }
         let group = self.capacity;
-        if group == NONE - 1 {
+        if group == NO_GROUP - 1 {
             return Err(datafusion::common::DataFusionError::ResourcesExhausted(
                 "more than four thousand million groups are alive in one shard; use more shards".into(),
             ));
@@ -334,8 +333,8 @@ impl Groups {
             Keys::Unit if all > 0 && is_gone(0) => self.capacity = 0,
             Keys::Unit => {}
             Keys::Words { words, null } => {
-                if *null != NONE && is_gone(*null) {
-                    *null = NONE;
+                if *null != NO_GROUP && is_gone(*null) {
+                    *null = NO_GROUP;
                 }
                 let (null, words) = (*null, std::mem::take(words));
                 let (mut gone, kept) = partition(all, is_gone);
@@ -379,7 +378,7 @@ impl Groups {
                 return;
             }
             Keys::Words { null, .. } if *null == group => {
-                *null = NONE;
+                *null = NO_GROUP;
                 self.free.push(group);
                 return;
             }
@@ -452,7 +451,7 @@ impl Groups {
                 self.capacity = self.capacity.max(other.capacity);
                 groups.extend(0..other.capacity);
             }
-            Keys::Words { words, null: NONE } => self.intern_words(words, groups)?,
+            Keys::Words { words, null: NO_GROUP } => self.intern_words(words, groups)?,
             Keys::Words { words, null } => {
                 for (i, &word) in words.iter().enumerate() {
                     let group = if i as u32 == *null { self.null_group()? } else { self.word(word)? };
@@ -476,7 +475,7 @@ impl Groups {
             (Keys::Words { words, null }, KeyColumns::Words(values, nulls)) => {
                 values.extend(groups.iter().map(|&g| words[g as usize]));
                 match *null {
-                    NONE => nulls.append_n_non_nulls(groups.len()),
+                    NO_GROUP => nulls.append_n_non_nulls(groups.len()),
                     null => groups.iter().for_each(|&g| nulls.append(g != null)),
                 }
             }
