@@ -93,10 +93,13 @@ impl Location {
         }
     }
 
-    /// How many bytes it has; none if that cannot be told.
+    /// How many bytes it has; none if that cannot be told, as of a pipe.
     pub fn size(&self) -> Option<u64> {
         match self {
-            Location::Path(path) => Some(std::fs::metadata(path).ok()?.len()),
+            Location::Path(path) => {
+                let metadata = std::fs::metadata(path).ok()?;
+                metadata.is_file().then(|| metadata.len())
+            }
             Location::Object(object) => Some(object.size),
         }
     }

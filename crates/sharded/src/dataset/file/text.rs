@@ -5,7 +5,7 @@ use super::position::{CountedBytes, Position};
 use crate::error::in_place;
 use datafusion::common::Result;
 use flate2::read::MultiGzDecoder;
-use std::io::{BufReader, Read, Seek, SeekFrom};
+use std::io::{BufReader, Read};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use zstd::stream::read::Decoder;
@@ -18,18 +18,16 @@ pub(super) type Text = Box<dyn Read + Send>;
 /// # Errors
 /// If it cannot be opened.
 pub(super) fn open(location: &Location) -> Result<(Text, Position)> {
-    let mut input = location.open()?;
-    let all = input.seek(SeekFrom::End(0)).and_then(|all| input.rewind().map(|()| all));
-    let all = all.map_err(|e| in_place(location, e))?;
     let read = Arc::new(AtomicU64::new(0));
-    let input = CountedBytes { input, read: Arc::clone(&read) };
+    let input = CountedBytes { input: location.open()?, read: Arc::clone(&read) };
+    let position = location.size().map_or(Position::Unknown, |all| Position::Bytes { read, all });
     let text: Text = match location.compression() {
         None => Box::new(input),
         // There may be several members, one after the other.
         Some(Compression::Gzip) => Box::new(MultiGzDecoder::new(BufReader::new(input))),
         Some(Compression::Zstandard) => Box::new(Decoder::new(input).map_err(|e| in_place(location, e))?),
     };
-    Ok((text, Position::Bytes { read, all }))
+    Ok((text, position))
 }
 
 /// The start of a file, to infer its columns from: of an object this many bytes. Also whether that is all of
