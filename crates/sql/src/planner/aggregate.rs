@@ -192,7 +192,7 @@ impl Planner<'_> {
         let shards = self.shards as f64;
         let mut input = input;
         if strategy == Strategy::MachineFirst {
-            let key = aggregate.group_expr.clone();
+            let key = aggregate.group_expr.iter().filter_map(column).cloned().map(Expr::Column).collect();
             let movement = Movement::ReDistribute { key };
             input = self.moved(input, movement, Scope::Local, self.shards, Partitioning::unknown())?;
         }
