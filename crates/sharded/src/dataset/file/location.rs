@@ -98,7 +98,7 @@ impl Location {
         match self {
             Location::Path(path) => {
                 let metadata = std::fs::metadata(path).ok()?;
-                metadata.is_file().then(|| metadata.len())
+                metadata.is_file().then_some(metadata.len())
             }
             Location::Object(object) => Some(object.size),
         }
