@@ -28,7 +28,7 @@ STRICT_S3 = os.environ.get("WHIMBREL_S3_STRICT")
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="processes are ended as on Unix")
 on_s3 = pytest.mark.skipif(S3 is None, reason="no S3 server: run in tests/cloud")
 
-# Some seconds on two cores: a join of two aggregates over shards.
+# Half a second or more on two cores: a join of two aggregates over shards.
 LONG = """
     select a.k, count(*) as c, sum(b.s) as s, min(b.low) as low, sum(a.digits) as digits
     from (select k, sum(length(md5(md5(text)))) as digits from rows group by k) a
@@ -375,7 +375,10 @@ with wb.functions.start(2, small=0, inline=False, bucket={str(bucket)!r}) as fun
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
-    time.sleep(0.4)
+    until = time.monotonic() + 60
+    while not any(path.is_file() for path in bucket.rglob("*")):
+        assert process.poll() is None and time.monotonic() < until
+        time.sleep(0.005)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert "interrupted" in out, err
