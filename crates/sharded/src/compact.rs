@@ -52,7 +52,11 @@ fn compact_strings(column: &ArrayRef) -> Option<ArrayRef> {
     }
 }
 
-fn compact_strings_of<T: ByteViewType>(column: &ArrayRef, views: &GenericByteViewArray<T>) -> ArrayRef {
+/// A column of views, in a buffer of its own if its buffers are much larger than its strings.
+pub(crate) fn compact_strings_of<T: ByteViewType>(
+    column: &ArrayRef,
+    views: &GenericByteViewArray<T>,
+) -> ArrayRef {
     let buffers: usize = views.data_buffers().iter().map(|buffer| buffer.capacity()).sum();
     let used = views.total_buffer_bytes_used() + size_of_val(&views.views()[..]);
     match is_oversized(buffers + views.views().inner().capacity(), used) {

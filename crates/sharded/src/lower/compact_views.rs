@@ -2,9 +2,10 @@
 //!
 //! A column of string views refers to the buffers that hold the strings, and whatever is taken from it refers
 //! to all of these. A join concatenates the batches of its build side, so each batch it makes refers to the
-//! buffers of all of them. Where joins feed joins these numbers multiply. So columns that use little of their
-//! buffers are copied before a join keeps them.
+//! buffers of all of them. Where joins feed joins these numbers multiply. And a few strings of a page keep all
+//! of it in memory. So columns that use little of their buffers are copied before a join keeps them.
 
+use crate::compact::compact_strings_of;
 use crate::unary::{UnaryExec, UnaryOperator};
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, GenericByteViewArray, RecordBatch};
 use datafusion::arrow::datatypes::{ByteViewType, DataType};
@@ -85,12 +86,12 @@ fn compact_views(rows: RecordBatch) -> Result<RecordBatch> {
     Ok(RecordBatch::try_new(rows.schema(), columns.collect())?)
 }
 
-/// A column of views, copied if it uses little of its buffers.
+/// A column of views, copied if it uses few bytes of each of its buffers, or a small share of all.
 fn compact_column<T: ByteViewType>(column: &ArrayRef, views: &GenericByteViewArray<T>) -> ArrayRef {
     let buffers = views.data_buffers().len();
     match buffers > 0 && views.total_buffer_bytes_used() < buffers * WORTHWHILE {
         true => Arc::new(views.gc()),
-        false => Arc::clone(column),
+        false => compact_strings_of(column, views),
     }
 }
 
@@ -121,7 +122,7 @@ mod tests {
         let all: ArrayRef = Arc::new(StringViewArray::from(vec!["short", "a string that is not short"]));
         let compact = |column: &ArrayRef| compact_column(column, column.as_string_view());
         assert_eq!(buffers(&compact(&all.slice(0, 1))), 0);
-        let long: ArrayRef = Arc::new(StringViewArray::from(vec!["x".repeat(WORTHWHILE)]));
+        let long: ArrayRef = Arc::new(StringViewArray::from(vec!["x".repeat(2 * WORTHWHILE)]));
         assert!(Arc::ptr_eq(&compact(&long), &long));
     }
 }

@@ -19,6 +19,7 @@ mod canonical;
 mod compact_views;
 mod decimal;
 mod direct_index;
+mod distinct_counts;
 mod exprs;
 mod formula;
 mod grouping_sets;

@@ -3,6 +3,7 @@
 
 use super::compact_views::CompactStringViews;
 use super::direct_index::DirectIndexAggregate;
+use super::distinct_counts::merge_distinct_counts;
 use super::leaf::{Leaf, LeafInfo};
 use super::native::NativeExpressions;
 use super::row_pattern::{RowPatternPartitions, lower_row_patterns};
@@ -117,7 +118,7 @@ impl Fragment {
         let inputs: Vec<Option<Estimate>> =
             stage.inputs.iter().map(|input| expected(stages, stage, input, upstream)).collect();
         let plan = session().optimize(&assemble(stage, output.operand, false)?).map_err(without_rules)?;
-        let plan = flat_conditions(plan)?;
+        let plan = merge_distinct_counts(flat_conditions(plan)?)?;
         let (plan, expected) = {
             let leaf = leaf_estimates(&inputs);
             let estimator = Estimator::with_leaves(&leaf);

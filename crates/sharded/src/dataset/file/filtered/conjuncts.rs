@@ -2,8 +2,8 @@
 //!
 //! Comparisons that cost little and cannot fail come first, whatever the order they were written in; those of
 //! one column are evaluated together. A conjunct over one dictionary-encoded column is evaluated once per
-//! value of the dictionary, not once per row; all such conjuncts are evaluated together. One that costs more
-//! than a comparison is evaluated once per run of equal values.
+//! value of the dictionary, not once per row, if there are fewer values than rows; all such conjuncts are
+//! evaluated together. One that costs more than a comparison is evaluated once per run of equal values.
 
 use super::super::parquet::File;
 use super::encoding::decode;
@@ -26,6 +26,9 @@ use datafusion::physical_expr::utils::collect_columns;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+/// So many values of a dictionary are evaluated together: the results of a step stay in the cache.
+const EVALUATED_TOGETHER: usize = 8192;
+
 /// A conjunct, over a batch of nothing but its own columns.
 pub(super) struct Conjunct {
     expr: Arc<dyn PhysicalExpr>,
@@ -36,6 +39,8 @@ pub(super) struct Conjunct {
     cost: Cost,
     /// Its value for each integer of its only column.
     bitmap: Option<Arc<IntegerBitmap>>,
+    /// How many rows have the same dictionary: those of the span.
+    span_rows: usize,
     /// Its values for the dictionary of the batch before.
     mask: Option<DictionaryMask>,
     /// Whether its only column may have runs of equal values.
@@ -67,6 +72,7 @@ impl Conjunct {
             by_runs: columns.len() == 1 && cost == Cost::Fallible,
             columns,
             bitmap: None,
+            span_rows: 0,
             mask: None,
         })
     }
@@ -83,13 +89,13 @@ impl Conjunct {
         Conjunct { bitmap, ..self }
     }
 
-    /// The same conjunct over columns of these types: dictionaries make it cheaper.
-    pub fn over(self, read: &Schema) -> Conjunct {
+    /// The same conjunct over columns of these types, in a span of so many rows. Dictionaries make it cheaper.
+    pub fn over(self, read: &Schema, span_rows: usize) -> Conjunct {
         let encoded = self
             .only_column()
             .is_some_and(|at| matches!(read.field(at).data_type(), DataType::Dictionary(..)));
         let cost = if encoded && self.cost == Cost::Strings { Cost::Dictionary } else { self.cost };
-        Conjunct { cost, ..self }
+        Conjunct { cost, span_rows, ..self }
     }
 
     /// The columns it is over.
@@ -102,18 +108,24 @@ impl Conjunct {
         if let [column] = self.columns[..] { Some(column) } else { None }
     }
 
-    /// For each row whether it satisfies the conjunct. Strings may be dictionaries, and decimals narrow.
+    /// For each row whether it satisfies the conjunct. Strings may be dictionaries, and decimals narrow. The
+    /// rows are this share of a batch.
     ///
     /// # Errors
     /// Those of the expression; `Internal` if a column was dropped too early.
-    pub fn evaluate(&mut self, columns: &[Option<ArrayRef>], rows: usize) -> Result<BooleanBuffer> {
+    pub fn evaluate(
+        &mut self,
+        columns: &[Option<ArrayRef>],
+        rows: usize,
+        share: f64,
+    ) -> Result<BooleanBuffer> {
         let Some(columns) = self.columns.iter().map(|c| columns[*c].as_ref()).collect::<Option<Vec<_>>>()
         else {
             return internal_err!("a column of `{}` was dropped too early", self.expr);
         };
         if let [column] = columns[..] {
             let by_bitmap = self.bitmap.as_ref().and_then(|bitmap| bitmap.lookup(column));
-            if let Some(holds) = by_bitmap.or_else(|| self.by_dictionary(column)) {
+            if let Some(holds) = by_bitmap.or_else(|| self.by_dictionary(column, share)) {
                 return Ok(holds);
             }
         }
@@ -136,14 +148,17 @@ impl Conjunct {
         Ok(without_nulls(self.expr.evaluate(&batch)?.into_array(rows)?.as_boolean()))
     }
 
-    /// Evaluates the conjunct once per value of a dictionary. None: the column has no dictionary, or
-    /// evaluation fails on one of its values, which may be in no row.
-    fn by_dictionary(&mut self, column: &ArrayRef) -> Option<BooleanBuffer> {
+    /// Evaluates the conjunct once per value of a dictionary. None: the column has no dictionary, or one with
+    /// more values than this share of the span has rows, or evaluation fails on one of its values, which may
+    /// be in no row.
+    fn by_dictionary(&mut self, column: &ArrayRef, share: f64) -> Option<BooleanBuffer> {
         let rows = column.as_dictionary_opt::<Int32Type>()?;
         let last = self.mask.take().filter(|mask| mask.dictionary.ptr_eq(&rows.values().to_data()));
+        let pays = rows.values().len() as f64 <= self.span_rows as f64 * share;
         let mask = match last {
             Some(mask) => mask,
-            None => DictionaryMask::new(rows.values(), &self.expr, &self.schema)?,
+            None if pays => DictionaryMask::new(rows.values(), &self.expr, &self.schema)?,
+            None => return None,
         };
         let of_row = |row: usize| mask.of_values[rows.keys().values()[row] as usize];
         let holds = match rows.nulls() {
@@ -161,17 +176,21 @@ impl Conjunct {
 impl DictionaryMask {
     /// Evaluates a conjunct for each value of a dictionary, and for null.
     fn new(dictionary: &ArrayRef, expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Option<DictionaryMask> {
+        // The column may be declared without nulls.
+        let nullable = Arc::new(Schema::new(vec![schema.field(0).clone().with_nullable(true)]));
         let of = |values: ArrayRef| {
-            let values = decode(&values, schema.field(0).data_type()).ok()?;
+            let values = decode(&values, nullable.field(0).data_type()).ok()?;
             let length = values.len();
-            // The column may be declared without nulls.
-            let nullable = schema.field(0).clone().with_nullable(true);
-            let values = RecordBatch::try_new(Arc::new(Schema::new(vec![nullable])), vec![values]).ok()?;
+            let values = RecordBatch::try_new(Arc::clone(&nullable), vec![values]).ok()?;
             let holds = expr.evaluate(&values).ok()?.into_array(length).ok()?;
-            Some(without_nulls(holds.as_boolean()).iter().collect::<Vec<bool>>())
+            Some(without_nulls(holds.as_boolean()))
         };
-        let of_values = of(Arc::clone(dictionary))?;
-        let of_null = *of(new_null_array(dictionary.data_type(), 1))?.first()?;
+        let mut of_values = Vec::with_capacity(dictionary.len());
+        for start in (0..dictionary.len()).step_by(EVALUATED_TOGETHER) {
+            let values = dictionary.slice(start, EVALUATED_TOGETHER.min(dictionary.len() - start));
+            of_values.extend(of(values)?.iter());
+        }
+        let of_null = of(new_null_array(dictionary.data_type(), 1))?.value(0);
         Some(DictionaryMask { dictionary: dictionary.to_data(), of_values, of_null })
     }
 }

@@ -176,8 +176,9 @@ impl FilteredReader {
         let single = single.map(|at| columns[at]).collect();
         let metadata = encoding::with_dictionaries(&self.file, &self.narrow, span.row_group, &single)?;
         let read = metadata.schema().project(columns)?;
-        let steps =
-            |conjuncts: Vec<Conjunct>| in_steps(conjuncts.into_iter().map(|c| c.over(&read)).collect());
+        let steps = |conjuncts: Vec<Conjunct>| {
+            in_steps(conjuncts.into_iter().map(|c| c.over(&read, span.length)).collect())
+        };
         let comes_out: Vec<bool> = columns.iter().map(|c| first.binary_search(c).is_ok()).collect();
         let (mut hints, comes_out) = with_live_columns(steps(hints), comes_out);
         let (mut required, _) = with_live_columns(steps(required), comes_out);

@@ -41,8 +41,9 @@ impl Selection {
             return Ok(());
         }
         let mut holds: Option<BooleanBuffer> = None;
+        let share = self.rows as f64 / self.passed.len() as f64;
         for conjunct in conjuncts {
-            let also = conjunct.evaluate(&self.columns, self.rows)?;
+            let also = conjunct.evaluate(&self.columns, self.rows, share)?;
             holds = Some(holds.map_or_else(|| also.clone(), |holds| &holds & &also));
         }
         for (column, live) in self.columns.iter_mut().zip(live) {
