@@ -2,8 +2,8 @@
 //!
 //! A column of string views refers to the buffers that hold the strings, and whatever is taken from it refers
 //! to all of these. A join concatenates the batches of its build side, so each batch it makes refers to the
-//! buffers of all of them. Where joins feed joins these numbers multiply. And a few strings of a page keep all
-//! of it in memory. So columns that use little of their buffers are copied before a join keeps them.
+//! buffers of all of them. Where joins feed joins these numbers multiply. And a few strings of a page keep
+//! all of it in memory. So columns that use little of their buffers are copied before a join keeps them.
 
 use crate::compact::compact_strings_of;
 use crate::unary::{UnaryExec, UnaryOperator};

@@ -4,6 +4,7 @@
 //! select interval '1 day 04:05:06';  -- 1 day 4 hours 5 minutes 6 seconds
 //! select '12'::interval;             -- 12 seconds; Arrow would read 12 months
 //! select '2 days ago'::interval;     -- -2 days
+//! select interval '1.5 quarters';    -- 4.5 months
 //! ```
 
 use super::Mapped;
@@ -44,8 +45,14 @@ fn texts(texts: &[ArrayRef]) -> Result<ArrayRef> {
     Ok(Arc::new(texts.as_string::<i32>().iter().map(|text| text.map(with_units)).collect::<StringArray>()))
 }
 
+/// Units that Arrow does not read, in units that it reads.
+const OTHER_UNITS: [(&[&str], f64, &str); 2] = [
+    (&["quarter", "quarters"], 3.0, "months"),
+    (&["millennium", "millenniums", "millennia"], 1000.0, "years"),
+];
+
 /// The text of an interval with all of its units: times of day in hours, minutes and seconds, a bare number
-/// in seconds, and `ago` as signs. What is no interval stays as it is.
+/// in seconds, quarters in months, and `ago` as signs. What is no interval stays as it is.
 pub(crate) fn with_units(text: &str) -> String {
     let mut words: Vec<String> = text.split_whitespace().map(String::from).collect();
     if let [number] = words.as_slice()
@@ -61,7 +68,21 @@ pub(crate) fn with_units(text: &str) -> String {
         true => time_with_units(&negated(&word)).unwrap_or_else(|| negated(&word)),
         false => time_with_units(&word).unwrap_or(word),
     });
-    words.collect::<Vec<_>>().join(" ")
+    let mut words: Vec<String> = words.collect();
+    for unit in 1..words.len() {
+        if let Some((number, known)) = in_other_unit(&words[unit - 1], &words[unit]) {
+            (words[unit - 1], words[unit]) = (number, known.to_string());
+        }
+    }
+    words.join(" ")
+}
+
+/// A number of a unit that Arrow does not read, as one of a unit that it reads.
+fn in_other_unit(number: &str, unit: &str) -> Option<(String, &'static str)> {
+    let is_this = |names: &[&str]| names.iter().any(|name| unit.eq_ignore_ascii_case(name));
+    let (_, factor, known) = OTHER_UNITS.iter().find(|(names, ..)| is_this(names))?;
+    let number: f64 = number.parse().ok()?;
+    Some((format!("{}", number * factor), known))
 }
 
 /// Whether a word is a number.
@@ -106,6 +127,9 @@ mod tests {
             ("-1:30", "-1 hours -30 minutes"),
             ("1 day 04:05:06.7 ago", "-1 day -04 hours -05 minutes -06.7 seconds"),
             ("-2 days ago", "2 days"),
+            ("1 Quarter 2 days", "3 months 2 days"),
+            ("1.5 quarters 2 millennia ago", "-4.5 months -2000 years"),
+            ("quarter", "quarter"),
             ("nan", "nan"),
             ("a:b", "a:b"),
             ("", ""),

@@ -4,6 +4,7 @@
 
 mod bins;
 mod bits;
+mod blobs;
 mod calendar;
 mod clock;
 mod floats;
@@ -31,6 +32,7 @@ mod whole_decimals;
 pub(crate) mod zones;
 
 pub(crate) use bits::{shift_left, shift_right};
+pub(crate) use blobs::{blob_of_text, blob_of_text_or_null};
 pub(crate) use calendar::truncated;
 pub(crate) use clock::time_of_text;
 pub(crate) use floats::{narrow, narrow_or_null, round, trunc};
@@ -83,6 +85,8 @@ fn internal() -> Vec<Arc<ScalarUDF>> {
         truncated(),
         clock::function(),
         interval_text::function(),
+        blob_of_text(),
+        blob_of_text_or_null(),
         zones::instant_of_clock(),
         narrow(),
         narrow_or_null(),

@@ -1,7 +1,7 @@
 //! Values as texts, where DataFusion writes them otherwise than DuckDB and PostgreSQL: `2020-01-01 10:00:00`,
-//! `1 day 01:30:00`, `[1, NULL]`, `{a=1}`.
+//! `1 day 01:30:00`, `[1, NULL]`, `{a=1}`, `\xAB`.
 
-use super::Mapped;
+use super::{Mapped, blobs};
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, StringArray};
 use datafusion::arrow::datatypes::{DataType, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit};
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
@@ -41,6 +41,7 @@ pub(crate) fn text() -> Arc<ScalarUDF> {
 /// Whether values of a type have a text of ours.
 pub(crate) fn has_own(kind: &DataType) -> bool {
     matches!(kind, DataType::Timestamp(..) | DataType::Interval(IntervalUnit::MonthDayNano))
+        || matches!(kind, DataType::Binary | DataType::LargeBinary | DataType::BinaryView)
         || matches!(
             kind,
             DataType::List(_) | DataType::LargeList(_) | DataType::Struct(_) | DataType::Map(..)
@@ -59,6 +60,9 @@ pub(super) fn value(values: &ArrayRef, at: usize) -> Result<String> {
         DataType::Interval(IntervalUnit::MonthDayNano) => {
             Ok(length(values.as_primitive::<IntervalMonthDayNanoType>().value(at)))
         }
+        DataType::Binary => Ok(blobs::written(values.as_binary::<i32>().value(at))),
+        DataType::LargeBinary => Ok(blobs::written(values.as_binary::<i64>().value(at))),
+        DataType::BinaryView => Ok(blobs::written(values.as_binary_view().value(at))),
         DataType::List(_) => list(&values.as_list::<i32>().value(at)),
         DataType::LargeList(_) => list(&values.as_list::<i64>().value(at)),
         DataType::Struct(fields) => {

@@ -8,13 +8,14 @@
 //!   midnight there;
 //! - a float that is too large for four bytes is refused;
 //! - a text without units is an interval of seconds;
+//! - `\xAB` in a text is one byte of a blob, and the other way round;
 //! - a decimal is true unless it is 0, and a condition is a decimal;
 //! - DataFusion compares intervals field by field, and extracts some of their parts only.
 
 use super::expressions::rewrite_expressions;
 use crate::functions::{
-    self, cast_of_text, comparable, narrow, narrow_or_null, part_of_length, reads_text, text, time_of_text,
-    with_units_of, zones,
+    self, blob_of_text, blob_of_text_or_null, cast_of_text, comparable, narrow, narrow_or_null,
+    part_of_length, reads_text, text, time_of_text, with_units_of, zones,
 };
 use crate::tree::transform_up_with_subqueries;
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
@@ -86,7 +87,7 @@ fn rewrite_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
 
 /// The expression that a cast becomes; `None` if it stays.
 fn rewrite_cast(of: &Expr, to: &DataType, or_null: bool, schema: &DFSchema) -> Option<Expr> {
-    use DataType::{Boolean, Date32, Date64, Float32, Float64, Interval, Time32, Time64, Timestamp};
+    use DataType::{Binary, Boolean, Date32, Date64, Float32, Float64, Interval, Time32, Time64, Timestamp};
     let kind = of.get_type(schema).ok()?;
     Some(match (&kind, to) {
         (kind, to) if to.is_string() && functions::has_own_text(kind) => {
@@ -102,6 +103,10 @@ fn rewrite_cast(of: &Expr, to: &DataType, or_null: bool, schema: &DFSchema) -> O
             true => try_cast(with_units_of(of)?, to.clone()),
             false => cast(with_units_of(of)?, to.clone()),
         },
+        (kind, Binary) if kind.is_string() => {
+            let read = if or_null { blob_of_text_or_null() } else { blob_of_text() };
+            read.call(vec![of.clone()])
+        }
         (kind, Boolean) if kind.is_decimal() => {
             let zero = ScalarValue::new_zero(kind).ok()?;
             of.clone().not_eq(lit(zero))

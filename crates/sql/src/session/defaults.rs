@@ -2,7 +2,7 @@
 //! optimizer rules.
 
 use super::time_zone;
-use crate::expr_planner::{BooleanCoercion, Division, IntervalArithmetic, Shift, Subscript};
+use crate::expr_planner::{BooleanCoercion, Division, IntervalArithmetic, Shift, Subscript, UntypedOperands};
 use crate::functions::{self, Sequences, zones};
 use crate::relation_planner::{ColumnAliases, Pivot, SetOperations};
 use crate::rewrite::CastSemantics;
@@ -52,6 +52,7 @@ fn common() -> SessionState {
     let mut state = SessionStateBuilder::new()
         .with_config(config())
         .with_expr_planners(vec![
+            Arc::new(UntypedOperands),
             Arc::new(BooleanCoercion),
             Arc::new(IntervalArithmetic),
             Arc::new(Shift),

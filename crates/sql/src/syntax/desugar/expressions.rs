@@ -2,13 +2,13 @@
 //! dates, and timestamps without seconds.
 
 use super::{date_functions, function_aliases, parse_expr};
-use crate::functions::zones;
+use crate::functions::{with_units, zones};
 use crate::syntax::ast::{call, nested, string_literal};
 use crate::syntax::names;
 use crate::syntax::tokens::EMPTY_LIST;
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, DataType, DateTimeField, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
-    Ident, Interval, ObjectName, Subscript, UnaryOperator, Value,
+    Ident, Interval, ObjectName, Subscript, UnaryOperator, Value, ValueWithSpan,
 };
 
 /// Rewrites an expression in the planner's form.
@@ -117,25 +117,42 @@ fn insert_first_argument(call: &mut Function, value: Expr) {
     }
 }
 
-/// `interval (i) day` as `to_days(i)`, and `interval (2) day` as `interval 2 day`.
+/// `interval (i) day` as `to_days(i)`, `interval (2) day` as `interval 2 day`, and `interval '1' quarter` as
+/// `interval '3 months'`.
 fn computed_interval(interval: &Interval) -> Option<Expr> {
-    let unit = interval.leading_field.as_ref()?;
+    let unit = interval.leading_field.as_ref()?.to_string().to_ascii_lowercase();
     let mut value = interval.value.as_ref();
     while let Expr::Nested(inner) = value {
         value = inner;
+    }
+    if let Some(number) = written_number(value) {
+        let written = format!("{number} {unit}");
+        let known = with_units(&written);
+        if known != written {
+            let value = Box::new(Expr::Value(Value::SingleQuotedString(known).into()));
+            return Some(Expr::Interval(Interval { value, leading_field: None, ..interval.clone() }));
+        }
     }
     if matches!(value, Expr::Value(_)) {
         let is_nested = matches!(*interval.value, Expr::Nested(_));
         let bare = || Expr::Interval(Interval { value: Box::new(value.clone()), ..interval.clone() });
         return is_nested.then(bare);
     }
-    let unit = unit.to_string().to_ascii_lowercase();
     let function = match unit.trim_end_matches('s') {
         "century" | "centurie" => "to_centuries".to_string(),
         "millennium" => "to_millennia".to_string(),
         unit => format!("to_{unit}s"),
     };
     Some(call(&function, vec![value.clone()]))
+}
+
+/// A number, or the text of one.
+fn written_number(value: &Expr) -> Option<&str> {
+    let text = match value {
+        Expr::Value(ValueWithSpan { value: Value::Number(number, _), .. }) => number,
+        _ => string_literal(value)?.trim(),
+    };
+    text.parse::<f64>().is_ok().then_some(text)
 }
 
 /// `extract` of a part that is computed of the year.

@@ -334,6 +334,8 @@ fn as_other_calls(name: &str, function: &Function) -> Option<Expr> {
         ("hex" | "to_hex", [text]) if string_literal(text).is_some() => {
             format!("upper(encode({text}, 'hex'))")
         }
+        ("encode", [text]) => format!("arrow_cast({text}, 'Binary')"),
+        ("decode", [bytes]) => format!("arrow_cast({bytes}, 'Utf8')"),
         ("unhex" | "from_hex", [text]) => format!("decode({text}, 'hex')"),
         ("age", [instant]) => format!("age(cast(current_date() as timestamp), {instant})"),
         ("datesub", [unit, from, to]) => format!("date_sub({unit}, {from}, {to})"),

@@ -7,6 +7,7 @@
 mod asof;
 mod clauses;
 mod interval_numbers;
+mod interval_units;
 mod lambdas;
 mod match_recognize;
 mod null_tests;
@@ -28,9 +29,10 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer, Tok
 type Rewrite = fn(Vec<TokenWithSpan>) -> Vec<TokenWithSpan>;
 
 /// The rewrites, in the order in which they are applied.
-const REWRITES: [Rewrite; 10] = [
+const REWRITES: [Rewrite; 11] = [
     null_tests::rewrite,
     interval_numbers::rewrite,
+    interval_units::rewrite,
     match_recognize::rewrite,
     table_changes::rewrite,
     clauses::rewrite,

@@ -89,7 +89,8 @@ impl Conjunct {
         Conjunct { bitmap, ..self }
     }
 
-    /// The same conjunct over columns of these types, in a span of so many rows. Dictionaries make it cheaper.
+    /// The same conjunct over columns of these types, in a span of so many rows. Dictionaries make it
+    /// cheaper.
     pub fn over(self, read: &Schema, span_rows: usize) -> Conjunct {
         let encoded = self
             .only_column()
