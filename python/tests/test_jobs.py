@@ -104,7 +104,7 @@ def test_killed_jobs_give_what_undisturbed_ones_give(tmp_path: Path, runtime: st
     for name in ("clicks", "views"):
         shutil.copytree(root / name, undisturbed / name)
     finish(undisturbed, runtime, shards)
-    for name in ("windows", "sessions", "joined", "absent", "enriched", "history"):
+    for name in ("windows", "numbered", "sessions", "joined", "absent", "enriched", "history"):
         expected = results(undisturbed / name / "out")
         assert expected, name
         assert results(root / name / "out") == expected, name

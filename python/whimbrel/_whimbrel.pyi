@@ -113,6 +113,10 @@ class Aggregate:
     ) -> Aggregate: ...
 
 @final
+class Operator:
+    def __new__(cls, name: str, returns: list[tuple[str, Any]], start: Callable[[], Any]) -> Operator: ...
+
+@final
 class Pattern:
     @staticmethod
     def element(condition: Expr | None, update: list[tuple[int, Expr]], lists: bool) -> Pattern: ...
@@ -171,6 +175,7 @@ class Plan:
         overlap: bool,
         simultaneous: str,
     ) -> Plan: ...
+    def process(self, operator: Operator) -> Plan: ...
     def fill_gaps(
         self,
         period: _Length,

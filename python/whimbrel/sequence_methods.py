@@ -6,7 +6,7 @@ sessions are made.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from . import patterns
@@ -16,6 +16,7 @@ from .join_methods import JoinMethods, key_pairs
 from .lifetimes import LifetimeMethods
 from .patterns import Pattern
 from .row_methods import RowMethods
+from .user_operators import native_operator
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -84,6 +85,66 @@ class SequenceMethods(RowMethods, LifetimeMethods, JoinMethods):
         """
         resolved, fields = patterns.resolve(pattern, self._plan, register or {})
         return type(self)(self._plan.detect(resolved, fields, within, overlap, simultaneous))
+
+    def process(
+        self, operator: Callable[[], Any], *, returns: Mapping[str, Any], name: str | None = None
+    ) -> Self:
+        """
+        Run an operator of your own over the rows, batch by batch, with a state.
+
+        `operator` is called once, in each shard, and makes an object. Its method ``process(rows)`` is called
+        with the next rows, a `pyarrow.RecordBatch` in the order of their starts. It returns columns, a dict
+        or a table: as many rows as it was given, one made of each; or a pair of columns and of places, which
+        say of which of the rows each is made, in ascending order. Python's lock is taken once a batch.
+
+        Parameters
+        ----------
+        operator
+            A class, or another function that makes an object with a method ``process(rows)``.
+        returns
+            The columns that it makes, and their types as in `Expr.cast`.
+        name
+            Its name in plans and messages; by default that of the class.
+
+        Returns
+        -------
+        Stream
+            The columns of the current key, and those that were made. A row has the lifetime of the row that
+            it is made of.
+
+        Raises
+        ------
+        InvalidError
+            If the stream has no time, its rows do not carry their ends, or a type is unknown.
+
+        Notes
+        -----
+        How rows are cut into batches is not determined: what is made of a row may depend on the rows before
+        it, and on nothing else. Rows of one instant have no order. Where results are to be the same in any
+        number of shards, the object keeps a state for each key, and the rows of a key are in one shard.
+        The object is pickled where a query is checkpointed. What it raises comes out as the cause of a
+        `DataError`.
+
+        Examples
+        --------
+        >>> import whimbrel as wb
+        >>> class Smooth:
+        ...     def __init__(self):
+        ...         self.last = {}
+        ...
+        ...     def process(self, rows):
+        ...         smooth = []
+        ...         for sensor, value in zip(rows["sensor"].to_pylist(), rows["value"].to_pylist()):
+        ...             self.last[sensor] = (self.last.get(sensor, value) + value) / 2
+        ...             smooth.append(self.last[sensor])
+        ...         return {"smooth": smooth}
+        >>> readings = [(1, "a", 4.0), (2, "b", 1.0), (3, "a", 8.0), (4, "a", 6.0)]
+        >>> log = wb.from_rows(readings, schema=["at", "sensor", "value"], time="at").rekey("sensor")
+        >>> log.query(lambda q: q.process(Smooth, returns={"smooth": "float64"})).to_rows()
+        [Row(start=1, end=2, sensor='a', smooth=4.0), Row(start=2, end=3, sensor='b', smooth=1.0),
+         Row(start=3, end=4, sensor='a', smooth=6.0), Row(start=4, end=5, sensor='a', smooth=6.0)]
+        """
+        return type(self)(self._plan.process(native_operator(operator, returns, name)))
 
     def followed_by(
         self,

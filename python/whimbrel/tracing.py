@@ -145,12 +145,12 @@ class ArrayFunction:
         import pyarrow
 
         given = pyarrow.RecordBatchReader.from_stream(table).read_all()
-        arrays = [_without_views(column.combine_chunks()) for column in given.columns]
+        arrays = [without_views(column.combine_chunks()) for column in given.columns]
         result = self.function(*arrays)
-        return pyarrow.table({"result": _as_array(result)})
+        return pyarrow.table({"result": array_of_result(result)})
 
 
-def _as_array(result: Any) -> Any:
+def array_of_result(result: Any) -> Any:
     """Give what a function of arrays returned as an array of pyarrow."""
     import pyarrow
 
@@ -167,7 +167,7 @@ def _as_array(result: Any) -> Any:
     raise InvalidError(f"a function of arrays returned {type(result).__name__}: an array or a list is wanted")
 
 
-def _without_views(array: Any) -> Any:
+def without_views(array: Any) -> Any:
     """Give strings their usual layout, which all functions of pyarrow take."""
     import pyarrow
 

@@ -350,6 +350,8 @@ fn describe_node(extension: Node<'_>) -> Result<String> {
                 false => format!("match a pattern of rows{within} by {}", listed(&n.key)),
             }
         }
+        Node::Process(n) if n.key.is_empty() => format!("process with {}", n.operator.0.name()),
+        Node::Process(n) => format!("process with {}, with {}", n.operator.0.name(), listed(&n.key)),
         Node::FillGaps(n) => {
             let mut text = format!("fill gaps of {}", ticks(n.period, &n.input)?);
             if let Some(gap) = n.max_gap {

@@ -440,6 +440,10 @@ fn of_node(node: Node<'_>) -> Result<Derived> {
         Node::MatchRecognize(n) => {
             of_matches(&n.input, &n.key_places()?, Lifetimes::Points, "match_recognize")
         }
+        Node::Process(n) => {
+            let lifetimes = derive(&n.input)?.lifetimes;
+            of_matches(&n.input, &n.key_places()?, lifetimes, "process")
+        }
         Node::FillGaps(n) => {
             let derived = derive(&n.input)?;
             partition_columns::check_key(
@@ -482,7 +486,7 @@ fn of_node(node: Node<'_>) -> Result<Derived> {
     }
 }
 
-/// The properties of matches: their first columns are those of the key.
+/// The properties of matches, and of rows that an operator made: their first columns are those of the key.
 fn of_matches(input: &LogicalPlan, key: &[usize], lifetimes: Lifetimes, what: &str) -> Result<Derived> {
     let derived = derive(input)?;
     if derived.time.is_none() {

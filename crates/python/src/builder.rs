@@ -11,6 +11,7 @@ use datafusion::logical_expr::{Expr, GroupingSet, SortExpr};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 use whimbrel_plan::nodes::Fill;
 use whimbrel_plan::{Agg, AggFunction, Call as AggregateCall, Groups, JoinHow, JoinKind, Scope, Stream};
 use whimbrel_temporal::operators::Fraction;
@@ -22,6 +23,7 @@ use crate::error::{OrRaise, PythonError, invalid};
 use crate::expr::{NativeExpr, exprs};
 use crate::pattern::{self, NativePattern, Register};
 use crate::plan::NativePlan;
+use crate::process::NativeOperator;
 use crate::program::NativeProgram;
 use crate::references::PythonReferences;
 use crate::shutdown::detach;
@@ -366,6 +368,11 @@ impl NativePlan {
         let (overlap, simultaneous) = pattern::detection(overlap, simultaneous)?;
         let register = pattern::constants(&register)?;
         NativePlan::wrap(self.stream.detect(&pattern.0, register, max_duration.0, overlap, simultaneous))
+    }
+
+    /// Runs an operator of the user's own over batches.
+    fn process(&self, operator: &Bound<'_, NativeOperator>) -> PyResult<NativePlan> {
+        NativePlan::wrap(self.stream.process(Arc::clone(&operator.get().operator)))
     }
 
     /// Hopping windows whose rows live from grid instant to grid instant.

@@ -36,6 +36,7 @@ mod json;
 mod live_job;
 mod pattern;
 mod plan;
+mod process;
 mod program;
 mod progressive;
 mod references;
@@ -90,6 +91,8 @@ mod _whimbrel {
     use crate::pattern::{NativePattern, PatternColumns};
     #[pymodule_export]
     use crate::plan::NativePlan;
+    #[pymodule_export]
+    use crate::process::NativeOperator;
     #[pymodule_export]
     use crate::program::{NativeFunction, NativeProgram};
     #[pymodule_export]

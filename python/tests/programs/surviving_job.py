@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import whimbrel as wb
 
@@ -73,8 +73,30 @@ def history(root: Path, shards: int) -> wb.ShardedStream:
     return both.query(lambda q: q.tumbling(10).aggregate(n=wb.count(), sum=wb.sum("n")))
 
 
+class Numbered:
+    """Numbers the clicks of each item."""
+
+    def __init__(self) -> None:
+        self.counts: dict[str, int] = {}
+
+    def process(self, rows: Any) -> dict[str, list[int]]:
+        """Give the numbers of some clicks."""
+        numbers = []
+        for item in rows["item"].to_pylist():
+            self.counts[item] = self.counts.get(item, 0) + 1
+            numbers.append(self.counts[item])
+        return {"number": numbers}
+
+
+def numbered(root: Path, shards: int) -> wb.ShardedStream:
+    """Number clicks with an operator of Python."""
+    keyed = clicks(root).rekey(lambda e: e.item).redistribute(shards)
+    return keyed.query(lambda q: q.process(Numbered, returns={"number": "int64"}))
+
+
 JOBS = {
     "windows": windows,
+    "numbered": numbered,
     "sessions": sessions,
     "joined": joined,
     "absent": absent,

@@ -289,6 +289,12 @@ impl Encoder {
                 let rows = rows.try_map_values(|value| self.expr(&lit(value.clone())))?;
                 Node::MatchRecognize { input, key, rows }
             }
+            nodes::Node::Process(of) => {
+                return plan_err!(
+                    "the operator {} is an object of this process: it has no form that can be sent or kept",
+                    of.operator.0.name()
+                );
+            }
             nodes::Node::FillGaps(of) => Node::FillGaps {
                 input: self.plan(&of.input)?,
                 key: self.exprs(&of.key)?,

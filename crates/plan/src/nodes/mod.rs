@@ -18,6 +18,7 @@ mod exchange;
 mod fill_gaps;
 mod ingress;
 mod match_recognize;
+mod process;
 mod rekey;
 mod session;
 mod shape;
@@ -38,6 +39,7 @@ pub use exchange::{Exchange, Movement, Scope};
 pub use fill_gaps::{Fill, FillGaps};
 pub use ingress::{Ingress, Partitioning, TimeSpec};
 pub use match_recognize::MatchRecognize;
+pub use process::{OperatorObject, Process};
 pub use rekey::ReKey;
 pub use session::Session;
 pub use subtree::Subtree;
@@ -68,6 +70,8 @@ pub enum Node<'a> {
     Detect(&'a Detect),
     /// Sequences of rows are matched.
     MatchRecognize(&'a MatchRecognize),
+    /// A user's operator runs over the rows.
+    Process(&'a Process),
     /// Gaps of keys are filled.
     FillGaps(&'a FillGaps),
     /// What comes into a relation and leaves it.
@@ -98,6 +102,7 @@ pub fn node(plan: &LogicalPlan) -> Option<Node<'_>> {
         .or_else(|| any.downcast_ref().map(Node::Clip))
         .or_else(|| any.downcast_ref().map(Node::Detect))
         .or_else(|| any.downcast_ref().map(Node::MatchRecognize))
+        .or_else(|| any.downcast_ref().map(Node::Process))
         .or_else(|| any.downcast_ref().map(Node::FillGaps))
         .or_else(|| any.downcast_ref().map(Node::Changes))
         .or_else(|| any.downcast_ref().map(Node::Accumulate))

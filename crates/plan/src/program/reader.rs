@@ -119,6 +119,10 @@ impl Reader {
             Node::MatchRecognize(_) => {
                 plan_err!("the program has no word for a pattern of rows: keep the query in SQL")
             }
+            Node::Process(n) => plan_err!(
+                "the program has no word for an operator of your own: {} is where it was written",
+                n.operator.0.name()
+            ),
             Node::FillGaps(n) => self.fill_gaps(n),
             Node::Changes(n) => self.changes(n),
             Node::Accumulate(_) => {

@@ -12,6 +12,7 @@ mod ingress;
 mod joins;
 mod movement;
 mod pairs;
+mod process;
 mod recursive;
 mod relational;
 mod sequences;

@@ -27,6 +27,10 @@ pub(super) fn lower(graph: &mut Graph, node: Node<'_>, inputs: &[NodeId]) -> Res
         Node::Clip(n) => return clip(graph, n, inputs),
         Node::Detect(n) => Box::new(pattern::detect(n)?),
         Node::MatchRecognize(n) => Box::new(pattern::match_recognize(n)?),
+        Node::Process(n) => {
+            let (operator, input) = (n.operator.0.as_ref(), n.input.schema().inner());
+            Box::new(operators::Process::try_new(operator, input, n.key_places()?)?)
+        }
         Node::FillGaps(n) => Box::new(fill_gaps(n)?),
         Node::Changes(n) => Box::new(changes(n)),
         Node::Accumulate(_) => {

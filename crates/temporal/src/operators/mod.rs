@@ -20,6 +20,7 @@ mod open_edges;
 mod or_else;
 mod pattern;
 mod point_at_end;
+mod process;
 mod quantize;
 mod recompute_groups;
 mod require_duration;
@@ -57,6 +58,7 @@ pub use pattern::{
     RegisterField, RowPattern, Simultaneous, Transition, quantified, with_previous,
 };
 pub use point_at_end::PointAtEnd;
+pub use process::{Process, Processed, UserOperator, UserProcess};
 pub use quantize::Quantize;
 pub use recompute_groups::{Compute, RecomputeGroups};
 pub use require_duration::RequireDuration;

@@ -15,6 +15,7 @@ mod generate;
 mod model;
 mod oracle;
 mod plan;
+mod process;
 mod recognition;
 
 mod aggregate_functions;

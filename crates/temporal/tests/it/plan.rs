@@ -6,6 +6,7 @@ use crate::formula::Formula;
 use crate::generate::{BATCH_SIZES, Dice, Stream, interleave, schema};
 use crate::model::{Decoder, Event, Row, Value, assert_same, contents, record_batch};
 use crate::oracle::{self, Events, GapFill, Gaps, Nulls};
+use crate::process;
 use crate::recognition::Recognition;
 use arrow::array::{Int64Array, RecordBatch};
 use arrow::compute::SortOptions;
@@ -51,6 +52,8 @@ pub enum Step {
     Chop(i64, i64),
     ClipConstant(i64),
     PointAtEnd,
+    /// The operator of `process`, over rows whose last column is their start.
+    Process,
     Extend(i64),
     Stitch,
     /// Size, period and offset; progress.
@@ -249,6 +252,11 @@ impl Step {
             Step::Chop(period, offset) => (Box::new(Chop::new(*period, *offset)), input),
             Step::ClipConstant(limit) => (Box::new(ClipConstant::new(*limit)), input),
             Step::PointAtEnd => (Box::new(PointAtEnd::new()), input),
+            Step::Process => {
+                let operator = process::operator(&input);
+                let output = operator.schema().clone();
+                (Box::new(operator), output)
+            }
             Step::Extend(by) => (Box::new(ExtendLifetime::new(*by)), input),
             Step::Stitch => (Box::new(Stitch::new(input.clone())), input),
             Step::Quantize((size, period, offset), progress) => {
@@ -315,6 +323,7 @@ impl Step {
             Step::Chop(period, offset) => oracle::chop(events, *period, *offset),
             Step::ClipConstant(limit) => oracle::clip_constant(events, *limit),
             Step::PointAtEnd => oracle::point_at_end(events),
+            Step::Process => process::expected(&events),
             Step::Extend(by) => oracle::extend(events, *by),
             Step::Stitch => oracle::stitch(&events),
             Step::Quantize(grid, progress) => oracle::quantize(events, *grid, *progress),
