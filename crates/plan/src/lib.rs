@@ -41,6 +41,7 @@ mod conditions;
 mod constants;
 mod explain;
 mod floor_division;
+mod group_names;
 mod interrupt;
 mod maintained;
 mod null_safe;

@@ -9,6 +9,7 @@
 use crate::coalesce::Coalesce;
 use crate::conditions::{FlatConditions, PushDown};
 use crate::constants::ConstantFolding;
+use crate::group_names::DistinctGroupNames;
 use crate::interrupt::interrupted;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DataFusionError, JoinType, NullEquality, Result};
@@ -17,8 +18,8 @@ use datafusion::optimizer::{ApplyOrder, Optimizer, OptimizerConfig, OptimizerRul
 use std::sync::Arc;
 
 /// The rules of DataFusion's optimizer, in their order, with these kept from such joins, conditions where
-/// they have to be (`conditions`), whole numbers that are looked at (`constants`), and large arguments that
-/// are computed once (`coalesce`). Wherever a plan is optimized, it is by them.
+/// they have to be (`conditions`), whole numbers that are looked at (`constants`), large arguments that are
+/// computed once (`coalesce`), and groups told apart by their names (`group_names`). Wherever a plan is optimized, it is by them.
 pub fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let rules = Optimizer::new().rules.into_iter().flat_map(|rule| match rule.name() {
         "push_down_filter" => vec![guarded(rule), Arc::new(FlatConditions)],
@@ -43,6 +44,7 @@ fn guarded(rule: Arc<dyn OptimizerRule + Send + Sync>) -> Arc<dyn OptimizerRule 
     match rule.name() {
         "extract_equijoin_predicate" => Arc::new(Extract(rule)),
         "eliminate_cross_join" => Arc::new(Flatten(rule)),
+        "eliminate_group_by_constant" => Arc::new(DistinctGroupNames(rule)),
         "push_down_filter" => Arc::new(PushDown(rule)),
         "simplify_expressions" => Arc::new(Coalesce(Arc::new(ConstantFolding(rule)))),
         _ => rule,

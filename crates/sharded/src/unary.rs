@@ -2,19 +2,24 @@
 //!
 //! An operator says how its rows are computed, in a [`UnaryOperator`]; [`UnaryExec`] makes a node of a
 //! physical plan of it. Filters pass through to the input, and so do its statistics: the operators here
-//! change no row, they copy, count, or reorder batches.
+//! change no row, they copy, count, or reorder batches. A filter of which a column has the name of another one
+//! does not pass: DataFusion looks for its columns by name.
 
+use datafusion::arrow::datatypes::Schema;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, Statistics, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_plan::filter_pushdown::{FilterDescription, FilterPushdownPhase};
+use datafusion::physical_plan::filter_pushdown::{
+    ChildFilterDescription, FilterDescription, FilterPushdownPhase,
+};
 use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
 use datafusion::physical_plan::{
     ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties,
     ReplaceChildrenOptions,
 };
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -64,6 +69,20 @@ impl<O: UnaryOperator> UnaryExec<O> {
         let properties = O::properties(&input);
         UnaryExec { operator, input, properties }
     }
+
+    /// The input.
+    pub fn input(&self) -> &Arc<dyn ExecutionPlan> {
+        &self.input
+    }
+}
+
+/// The places of the columns whose names no other column has; none if that are all columns.
+pub(crate) fn names_of_their_own(schema: &Schema) -> Option<HashSet<usize>> {
+    let mut places: HashMap<&str, Option<usize>> = HashMap::new();
+    for (place, field) in schema.fields().iter().enumerate() {
+        places.entry(field.name()).and_modify(|first| *first = None).or_insert(Some(place));
+    }
+    (places.len() < schema.fields().len()).then(|| places.into_values().flatten().collect())
 }
 
 impl<O: UnaryOperator> DisplayAs for UnaryExec<O> {
@@ -136,7 +155,13 @@ impl<O: UnaryOperator> ExecutionPlan for UnaryExec<O> {
         parent_filters: Vec<Arc<dyn PhysicalExpr>>,
         _: &ConfigOptions,
     ) -> Result<FilterDescription> {
-        FilterDescription::from_children(parent_filters, &self.children())
+        let child = match names_of_their_own(&self.input.schema()) {
+            Some(columns) => {
+                ChildFilterDescription::from_child_with_allowed_indices(&parent_filters, columns, &self.input)
+            }
+            None => ChildFilterDescription::from_child(&parent_filters, &self.input),
+        };
+        Ok(FilterDescription::new().with_child(child?))
     }
 
     fn fetch(&self) -> Option<usize> {

@@ -21,6 +21,7 @@ mod decimal;
 mod direct_index;
 mod distinct_counts;
 mod exprs;
+mod filter_pushdown;
 mod formula;
 mod grouping_sets;
 mod integer;

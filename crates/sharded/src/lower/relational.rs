@@ -4,6 +4,7 @@
 use super::compact_views::CompactStringViews;
 use super::direct_index::DirectIndexAggregate;
 use super::distinct_counts::merge_distinct_counts;
+use super::filter_pushdown::GuardedFilterPushdown;
 use super::leaf::{Leaf, LeafInfo};
 use super::native::NativeExpressions;
 use super::row_pattern::{RowPatternPartitions, lower_row_patterns};
@@ -75,7 +76,9 @@ fn deterministic(join_filters: bool, without: &[&str]) -> SessionState {
         if rule.name() == "ProjectionPushdown" {
             rules.push(Arc::new(SplitFilterProjections));
         }
-        if !without.contains(&rule.name()) {
+        if rule.name().starts_with("FilterPushdown") {
+            rules.push(Arc::new(GuardedFilterPushdown(rule)));
+        } else if !without.contains(&rule.name()) {
             rules.push(rule);
         }
     }

@@ -4,6 +4,7 @@
 //! ```sql
 //! select x * '2' from t;                  -- x * cast('2' as bigint)
 //! select timestamp '2024-01-01' + null;   -- null
+//! select null || x from t;                -- null
 //! ```
 
 use datafusion::arrow::datatypes::{DataType, IntervalUnit};
@@ -23,7 +24,9 @@ impl ExprPlanner for UntypedOperands {
         schema: &DFSchema,
     ) -> Result<PlannerResult<RawBinaryExpr>> {
         use BinaryOperator as B;
-        if !matches!(expr.op, B::Plus | B::Minus | B::Multiply | B::Divide | B::Modulo) {
+        let arithmetic = matches!(expr.op, B::Plus | B::Minus | B::Multiply | B::Divide | B::Modulo);
+        let bitwise = matches!(expr.op, B::BitwiseAnd | B::BitwiseOr);
+        if !arithmetic && !bitwise && expr.op != B::StringConcat {
             return Ok(PlannerResult::Original(expr));
         }
         // An unknown column is reported later, with its place.
@@ -44,6 +47,10 @@ fn type_beside(operand: &Expr, operator: &BinaryOperator, other: &DataType) -> O
     use DataType::{Date32, Date64, Float64, Interval, Timestamp};
     let Expr::Literal(value, _) = operand else { return None };
     match (value, operator, other) {
+        (ScalarValue::Null, BinaryOperator::StringConcat, other) => {
+            (other.is_numeric() || *other == DataType::Boolean).then_some(DataType::Utf8)
+        }
+        (_, BinaryOperator::StringConcat, _) => None,
         (ScalarValue::Utf8(Some(_)), _, other) if other.is_numeric() => Some(other.clone()),
         (ScalarValue::Null, BinaryOperator::Plus, Date32 | Date64 | Timestamp(..)) => {
             Some(Interval(IntervalUnit::MonthDayNano))
