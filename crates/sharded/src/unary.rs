@@ -177,3 +177,19 @@ impl<O: UnaryOperator> ExecutionPlan for UnaryExec<O> {
         self.operator.execute(&self.input, partition, context)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use datafusion::arrow::datatypes::{DataType, Field};
+
+    #[test]
+    fn columns_with_names_of_their_own() {
+        let schema = |names: &[&str]| {
+            Schema::new(names.iter().map(|name| Field::new(*name, DataType::Int64, true)).collect::<Vec<_>>())
+        };
+        assert_eq!(names_of_their_own(&schema(&[])), None);
+        assert_eq!(names_of_their_own(&schema(&["a", "b", "A"])), None);
+        assert_eq!(names_of_their_own(&schema(&["a", "b", "a", "c", "a"])), Some(HashSet::from([1, 3])));
+    }
+}

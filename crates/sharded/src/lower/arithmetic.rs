@@ -1,7 +1,9 @@
 //! Replaces DataFusion's arithmetic in plans: that of decimals by a faster one, that of integers by one that
-//! fails on overflow instead of wrapping around; and comparisons of floats by those of SQL.
+//! fails on overflow instead of wrapping around; comparisons of floats by those of SQL; and lists with
+//! computed elements by comparisons.
 
 use super::canonical;
+use super::computed_lists::comparisons;
 use super::decimal;
 use super::formula::Formula;
 use super::integer;
@@ -60,6 +62,9 @@ pub(super) fn expression(expr: Expr, schema: &DFSchema) -> Result<Expr> {
 
 /// Replaces the operation at the root of an expression.
 fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    if let Some(compared) = comparisons(&expr, |equal| rewrite(equal, schema).data())? {
+        return Ok(Transformed::yes(compared));
+    }
     if let Some(compared) = canonical::comparison(&expr, schema) {
         return Ok(Transformed::yes(compared));
     }

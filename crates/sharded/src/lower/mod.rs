@@ -17,6 +17,7 @@ mod aggregate;
 mod arithmetic;
 mod canonical;
 mod compact_views;
+mod computed_lists;
 mod decimal;
 mod direct_index;
 mod distinct_counts;
