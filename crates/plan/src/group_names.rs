@@ -1,7 +1,7 @@
 //! The rule of DataFusion's that drops groups that follow from others, kept from groups of one name.
 //!
-//! A cast has the name of what it casts. Of `group by cast(x as bigint), x` the rule makes an aggregate by `x`
-//! and a projection of both, in which no two columns may have one name.
+//! A cast has the name of what it casts. Of `group by cast(x as bigint), x` the rule makes an aggregate by
+//! `x` and a projection of both, in which no two columns may have one name.
 
 use datafusion::common::Result;
 use datafusion::common::tree_node::Transformed;

@@ -19,7 +19,8 @@ use std::sync::Arc;
 
 /// The rules of DataFusion's optimizer, in their order, with these kept from such joins, conditions where
 /// they have to be (`conditions`), whole numbers that are looked at (`constants`), large arguments that are
-/// computed once (`coalesce`), and groups told apart by their names (`group_names`). Wherever a plan is optimized, it is by them.
+/// computed once (`coalesce`), and groups told apart by their names (`group_names`). Wherever a plan is
+/// optimized, it is by them.
 pub fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let rules = Optimizer::new().rules.into_iter().flat_map(|rule| match rule.name() {
         "push_down_filter" => vec![guarded(rule), Arc::new(FlatConditions)],

@@ -2,8 +2,8 @@
 //!
 //! An operator says how its rows are computed, in a [`UnaryOperator`]; [`UnaryExec`] makes a node of a
 //! physical plan of it. Filters pass through to the input, and so do its statistics: the operators here
-//! change no row, they copy, count, or reorder batches. A filter of which a column has the name of another one
-//! does not pass: DataFusion looks for its columns by name.
+//! change no row, they copy, count, or reorder batches. A filter of which a column has the name of another
+//! one does not pass: DataFusion looks for its columns by name.
 
 use datafusion::arrow::datatypes::Schema;
 use datafusion::common::config::ConfigOptions;
@@ -76,7 +76,7 @@ impl<O: UnaryOperator> UnaryExec<O> {
     }
 }
 
-/// The places of the columns whose names no other column has; none if that are all columns.
+/// The places of the columns whose names no other column has; none if that is so of all.
 pub(crate) fn names_of_their_own(schema: &Schema) -> Option<HashSet<usize>> {
     let mut places: HashMap<&str, Option<usize>> = HashMap::new();
     for (place, field) in schema.fields().iter().enumerate() {
