@@ -1,42 +1,13 @@
-//! The rule of DataFusion's that drops groups that follow from others, kept from groups of one name.
+//! Aggregates by columns of one name, over which DataFusion's rule that drops groups passes.
 //!
 //! A cast has the name of what it casts. Of `group by cast(x as bigint), x` the rule makes an aggregate by
 //! `x` and a projection of both, in which no two columns may have one name.
 
-use datafusion::common::Result;
-use datafusion::common::tree_node::Transformed;
 use datafusion::logical_expr::LogicalPlan;
-use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use std::collections::HashSet;
-use std::sync::Arc;
-
-/// Drops groups that follow from others, where all have names of their own.
-#[derive(Debug)]
-pub(crate) struct DistinctGroupNames(pub Arc<dyn OptimizerRule + Send + Sync>);
-
-impl OptimizerRule for DistinctGroupNames {
-    fn name(&self) -> &str {
-        self.0.name()
-    }
-
-    fn apply_order(&self) -> Option<ApplyOrder> {
-        self.0.apply_order()
-    }
-
-    fn supports_rewrite(&self) -> bool {
-        true
-    }
-
-    fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
-        match has_equal_names(&plan) {
-            true => Ok(Transformed::no(plan)),
-            false => self.0.rewrite(plan, config),
-        }
-    }
-}
 
 /// Whether this is an aggregate of which two columns have one name.
-fn has_equal_names(plan: &LogicalPlan) -> bool {
+pub(crate) fn has_equal_names(plan: &LogicalPlan) -> bool {
     let LogicalPlan::Aggregate(aggregate) = plan else { return false };
     let mut names = HashSet::new();
     aggregate

@@ -9,7 +9,7 @@
 use crate::coalesce::Coalesce;
 use crate::conditions::{FlatConditions, PushDown};
 use crate::constants::ConstantFolding;
-use crate::group_names::DistinctGroupNames;
+use crate::group_names::has_equal_names;
 use crate::interrupt::interrupted;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DataFusionError, JoinType, NullEquality, Result};
@@ -43,9 +43,10 @@ pub fn without_rules(error: DataFusionError) -> DataFusionError {
 
 fn guarded(rule: Arc<dyn OptimizerRule + Send + Sync>) -> Arc<dyn OptimizerRule + Send + Sync> {
     match rule.name() {
-        "extract_equijoin_predicate" => Arc::new(Extract(rule)),
+        // It takes `a = b` from the conditions of a join to the columns that the join compares.
+        "extract_equijoin_predicate" => Arc::new(PassingOver { rule, passes_over: takes_nulls }),
         "eliminate_cross_join" => Arc::new(Flatten(rule)),
-        "eliminate_group_by_constant" => Arc::new(DistinctGroupNames(rule)),
+        "eliminate_group_by_constant" => Arc::new(PassingOver { rule, passes_over: has_equal_names }),
         "push_down_filter" => Arc::new(PushDown(rule)),
         "simplify_expressions" => Arc::new(Coalesce(Arc::new(ConstantFolding(rule)))),
         _ => rule,
@@ -75,17 +76,21 @@ impl OptimizerRule for Asking {
     }
 }
 
-/// Takes `a = b` from a join's conditions to the columns that it compares.
+/// A rule that passes over some nodes.
 #[derive(Debug)]
-struct Extract(Arc<dyn OptimizerRule + Send + Sync>);
+struct PassingOver {
+    rule: Arc<dyn OptimizerRule + Send + Sync>,
+    /// Whether it passes over this one.
+    passes_over: fn(&LogicalPlan) -> bool,
+}
 
-impl OptimizerRule for Extract {
+impl OptimizerRule for PassingOver {
     fn name(&self) -> &str {
-        self.0.name()
+        self.rule.name()
     }
 
     fn apply_order(&self) -> Option<ApplyOrder> {
-        self.0.apply_order()
+        self.rule.apply_order()
     }
 
     fn supports_rewrite(&self) -> bool {
@@ -93,9 +98,9 @@ impl OptimizerRule for Extract {
     }
 
     fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
-        match takes_nulls(&plan) {
+        match (self.passes_over)(&plan) {
             true => Ok(Transformed::no(plan)),
-            false => self.0.rewrite(plan, config),
+            false => self.rule.rewrite(plan, config),
         }
     }
 }
