@@ -90,10 +90,14 @@ fuzz: build ## generated streams, plans and queries against their definitions, a
 simulate: ## simulate the protocol of the cluster with faults by chance; WHIMBREL_SEEDS says how many seeds
 	WHIMBREL_SEEDS=$${WHIMBREL_SEEDS:-5000} cargo test --release --locked --package whimbrel-cluster --lib -- simulation --nocapture
 
-bench: build ## measure against Polars, DuckDB and differential dataflow; writes benches/results.json and hopping_cost_results.json
+bench: build ## measure against Polars, DuckDB, differential dataflow and, with Maven, Esper; writes benches/*results.json
 	CARGO_TARGET_DIR=$(PEER_TARGET) cargo build --release --locked --quiet --manifest-path $(PEER)/Cargo.toml
-	DIFFERENTIAL_PEER=$(PEER_TARGET)/release/differential-peer $(RUN) benches/run.py
+	if command -v mvn > /dev/null; then mvn -q -B -f benches/peers/esper/pom.xml -Dtarget=$(PEER_TARGET)/esper package; fi
+	export DIFFERENTIAL_PEER=$(PEER_TARGET)/release/differential-peer; \
+	if [[ -d $(PEER_TARGET)/esper/lib ]]; then export ESPER_PEER=$(PEER_TARGET)/esper; fi; \
+	$(RUN) benches/run.py
 	$(RUN) benches/hopping_cost.py
+	$(RUN) benches/latency.py
 
 fmt: $(LINTERS) ## format all code
 	cargo fmt

@@ -16,6 +16,7 @@ import platform
 import re
 import subprocess
 import sys
+from dataclasses import asdict
 from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -24,18 +25,27 @@ from workloads import Line, lines
 
 HERE = Path(__file__).resolve().parent
 OURS = "whimbrel"
-PEERS = ("polars", "duckdb", "differential")
+PEERS = ("polars", "duckdb", "differential", "esper")
+SPECIAL = {
+    "differential": ("DIFFERENTIAL_PEER", ("hopping", "join")),
+    "esper": ("ESPER_PEER", ("pattern",)),
+}
+"""The variable that says where a peer has been built, and the queries that it is measured on."""
 
 
 def engines_of(line: Line) -> list[str]:
     """List the engines that a line is measured on."""
-    without = set() if line.query == "hopping" and "DIFFERENTIAL_PEER" in os.environ else {"differential"}
+    without = {
+        engine
+        for engine, (variable, queries) in SPECIAL.items()
+        if line.query not in queries or variable not in os.environ
+    }
     return [engine for engine in (OURS, *PEERS) if engine not in without]
 
 
 def measure(engine: str, line: Line, threads: int, repeats: int) -> dict:
     """Measure in a process of its own; an engine that fails leaves its message."""
-    workload = json.dumps({"query": line.query, "keys": line.keys, "rows": line.rows})
+    workload = json.dumps(asdict(line))
     options = [f"--threads={threads}", f"--repeats={repeats}"]
     measurement = json_of_process([sys.executable, str(HERE / "measure.py"), engine, workload, *options])
     return {"engine": engine, "line": line.as_json(), "threads": threads, **measurement}
@@ -115,7 +125,9 @@ def arguments_of_command() -> argparse.Namespace:
     parser.add_argument("--rows", type=int, default=20_000_000, help="events (default: 20 million)")
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--repeats", type=int, default=3, help="how often, or for a second: the best counts")
-    parser.add_argument("--query", nargs="+", default=["filter", "projection", "tumbling", "hopping"])
+    parser.add_argument(
+        "--query", nargs="+", help="only lines whose names begin so: tumbling, 'text ends', …"
+    )
     parser.add_argument("--out", type=Path, default=HERE / "results.json")
     return parser.parse_args()
 
@@ -133,7 +145,7 @@ def main() -> None:
     measurements, errors = [], []
     for threads in arguments.threads:
         for line in lines(arguments.rows):
-            if line.query not in arguments.query:
+            if arguments.query and not line.query.startswith(tuple(arguments.query)):
                 continue
             results = [measure(engine, line, threads, arguments.repeats) for engine in engines_of(line)]
             measurements += results

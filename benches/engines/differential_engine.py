@@ -1,6 +1,6 @@
-"""differential dataflow, for hopping windows: the program `peers/differential`, built by `make bench`.
+"""differential dataflow, for hopping windows and joins: the program `peers/differential`.
 
-It reads the keys and values from a file before its clock starts, and measures itself.
+`make bench` builds it. It reads the keys and values from a file before its clock starts, and measures itself.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PROGRAM = "DIFFERENTIAL_PEER"
 
 def programs(line: Line, events: pa.Table, threads: int) -> Programs:
     """Return the one program there is; `DIFFERENTIAL_PEER` names it."""
-    assert line.query == "hopping", "differential dataflow is a peer for hopping windows only"
+    query = {"hopping": ["hopping"], "join": ["join", str(line.window)]}[line.query]
     folder = tempfile.TemporaryDirectory()
     columns = Path(folder.name) / "events"
     with columns.open("wb") as file:
@@ -30,9 +30,9 @@ def programs(line: Line, events: pa.Table, threads: int) -> Programs:
 
     def run() -> Run:
         # `folder` is named here so that it lives as long as the program.
-        command = [os.environ[PROGRAM], str(columns), str(threads)]
+        command = [os.environ[PROGRAM], str(columns), str(threads), *query]
         output = subprocess.run(command, cwd=folder.name, check=True, capture_output=True, text=True).stdout
         measured = json.loads(output)
         return Run(measured["seconds"], Answer(measured["rows"], measured["count"], measured["sum"]))
 
-    return {"count_total": run}
+    return {line.query: run}
