@@ -38,7 +38,7 @@ QUERIES = {
         "lag": f"""{FOLD} (
             select key, session, count(*) as n, sum(value) as s from (
                 select key, value, sum(began) over (w rows unbounded preceding) as session
-                from (select *, (t - lag(t) over w >= {{window}})::int as began
+                from (select *, coalesce((t - lag(t) over w >= {{window}})::int, 1) as began
                       from events window w as (partition by key order by t, value))
                 window w as (partition by key order by t, value)
             ) group by all)""",

@@ -300,11 +300,15 @@ class LifetimeMethods(PlanBuilder):
         """
         return type(self)(self._plan.sliding(size, closed))
 
-    def session(self, timeout: Duration, *, max_duration: Duration | None = None) -> Self:
+    def session(
+        self, timeout: Duration, *, max_duration: Duration | None = None, start: str | None = None
+    ) -> Self:
         """
         Let every row live until the end of its session: the last event before a pause, and the pause.
 
-        Sessions are kept per key (of `ShardedStream.rekey` or `group_apply`).
+        Sessions are kept per key (of `ShardedStream.rekey` or `group_apply`). With `start`, sessions are
+        windows: a row comes when its session has ended. Without it, a row comes at once, and an aggregate
+        changes with each of them.
 
         Parameters
         ----------
@@ -313,16 +317,21 @@ class LifetimeMethods(PlanBuilder):
         max_duration
             A session ends at the latest at a multiple of this: at the first that is so long after its first
             event, or longer. So it lasts less than twice as long. By default there is no such limit.
+        start
+            The name of a new last column with the first instant of the session. Rows are points at the end
+            of their session then.
 
         Returns
         -------
         Stream
-            The same rows with lifetimes ``[start, end of session)``.
+            The same rows with lifetimes ``[start, end of session)``; with `start`, ``[end of session, a tick
+            later)``.
 
         Raises
         ------
         InvalidError
-            If the stream has no time, or a duration is not a positive whole number of ticks.
+            If the stream has no time, a duration is not a positive whole number of ticks, or there is a
+            column named `start` already.
 
         Examples
         --------
@@ -330,8 +339,11 @@ class LifetimeMethods(PlanBuilder):
         >>> clicks = wb.from_rows([(3,), (5,), (20,)], schema=["time"], time="time")
         >>> clicks.query(lambda q: q.session(10).aggregate(n=wb.count()).point_at_end()).to_rows()
         [Row(start=5, end=6, n=1), Row(start=15, end=16, n=2), Row(start=30, end=31, n=1)]
+        >>> n_and_first = {"n": wb.count(), "first": wb.min(lambda e: e.first)}
+        >>> clicks.query(lambda q: q.session(10, start="first").aggregate(**n_and_first)).to_rows()
+        [Row(start=15, end=16, n=2, first=3), Row(start=30, end=31, n=1, first=20)]
         """
-        return type(self)(self._plan.session(timeout, max_duration))
+        return type(self)(self._plan.session(timeout, max_duration, start))
 
     def chop(self, period: Duration, *, offset: Duration = 0, zone: str | None = None) -> Self:
         """

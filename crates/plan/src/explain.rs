@@ -425,7 +425,7 @@ fn describe_change(node: &ChangeLifetimes) -> Result<String> {
     })
 }
 
-/// `session 30m max 4h by user`
+/// `session 30m max 4h by user, rows at its end, with its start as first`
 fn describe_session(session: &Session) -> Result<String> {
     let mut text = format!("session {}", ticks(session.timeout, &session.input)?);
     if let Some(max) = session.max_duration {
@@ -433,6 +433,9 @@ fn describe_session(session: &Session) -> Result<String> {
     }
     if !session.key.is_empty() {
         text.push_str(&format!(" by {}", listed(&session.key)));
+    }
+    if let Some(start) = &session.start {
+        text.push_str(&format!(", rows at its end, with its start as {start}"));
     }
     Ok(text)
 }

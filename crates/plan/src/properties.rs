@@ -413,7 +413,7 @@ fn of_node(node: Node<'_>) -> Result<Derived> {
             let derived = derive(&n.input)?;
             let key: Vec<usize> = n.key.iter().filter_map(|k| passed_column(k, n.input.schema())).collect();
             partition_columns::check_key(&derived.partition, &key, n.input.schema(), "session")?;
-            any_lifetimes(derived)
+            Ok(Derived { lifetimes: n.lifetimes(), ..derived })
         }
         Node::ChangeLifetimes(n) => {
             let derived = derive(&n.input)?;

@@ -310,9 +310,18 @@ impl NativePlan {
     }
 
     /// Windows that end when no row comes for a while.
-    #[pyo3(signature = (timeout, max_duration))]
-    fn session(&self, timeout: Length, max_duration: Option<Length>) -> PyResult<NativePlan> {
-        NativePlan::wrap(self.stream.session(timeout.0, max_duration.map(|d| d.0)))
+    #[pyo3(signature = (timeout, max_duration, start))]
+    fn session(
+        &self,
+        timeout: Length,
+        max_duration: Option<Length>,
+        start: Option<&str>,
+    ) -> PyResult<NativePlan> {
+        let (timeout, max) = (timeout.0, max_duration.map(|d| d.0));
+        NativePlan::wrap(match start {
+            Some(start) => self.stream.session_windows(timeout, max, start),
+            None => self.stream.session(timeout, max),
+        })
     }
 
     /// Cuts lifetimes at the multiples of a period.

@@ -1,6 +1,6 @@
 //! How many events a second a temporal join takes, by how long rows live (trill.txt, Fig. 4c).
 //!
-//! `cargo run --release --example join -p whimbrel-temporal`
+//! `cargo run --release --example join -p whimbrel-temporal [-- TICKS…]`
 
 use arrow::array::{Array, Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -67,5 +67,9 @@ fn measure(lifetime: i64) -> Result<()> {
 
 fn main() -> Result<()> {
     println!("{:>12} {:>8} {:>8}", "ticks", "first", "median");
-    [100, 6_000, 60_000, 360_000].into_iter().try_for_each(measure)
+    let lifetimes: Vec<i64> = std::env::args().skip(1).filter_map(|ticks| ticks.parse().ok()).collect();
+    match lifetimes.is_empty() {
+        true => [100, 6_000, 60_000, 360_000].into_iter().try_for_each(measure),
+        false => lifetimes.into_iter().try_for_each(measure),
+    }
 }

@@ -7,7 +7,7 @@
 //!
 //! Layers, bottom up:
 //! 1. [`time`], [`rules`]: instants, kinds of row, the words in which queries speak of windows;
-//! 2. [`Batch`], [`Key`], [`places`]: columns; group numbers and [`TimeMerge`];
+//! 2. [`Batch`], [`Key`], [`places`], [`leading`]: columns; group numbers and [`TimeMerge`];
 //! 3. [`operators`]: one file each; `operators/aggregate` is the snapshot aggregate with its accumulators;
 //! 4. [`Ingress`], [`egress`]: tables to streams and back;
 //! 5. [`Graph`]: operators wired together;
@@ -34,6 +34,7 @@ mod merge;
 pub mod operator;
 pub mod operators;
 pub mod places;
+mod runs;
 mod synopsis;
 mod values;
 
@@ -45,9 +46,9 @@ pub use ingress::{Ingress, Sortedness, TimeColumns};
 pub use key::Key;
 pub use merge::TimeMerge;
 pub use operator::Operator;
-pub use operators::runs::leading;
 pub use rules::{
     BATCH_ROWS, Closed, Disorder, DurationRule, IngressOptions, Lifetimes, OnCompleted, Punctuate, StartRule,
 };
+pub use runs::leading;
 pub use time::{BEGINNING, INFINITY, Instant, Kind, Time, unit_of};
 pub use values::Column;

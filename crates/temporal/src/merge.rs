@@ -10,10 +10,13 @@
 
 use crate::batch::{Batch, Message};
 use crate::checkpoint::SavedBatch;
+use crate::runs::leading;
 use crate::time::{BEGINNING, INFINITY, Time};
 use datafusion::common::Result;
 use serde::{Deserialize, Serialize};
+use std::borrow::Borrow;
 use std::collections::VecDeque;
+use std::ops::Range;
 
 /// A merge of a checkpoint.
 #[derive(Debug, Serialize, Deserialize)]
@@ -26,9 +29,9 @@ pub(crate) struct SavedMerge {
 
 /// One input.
 #[derive(Debug)]
-struct Input {
+struct Input<B> {
     /// Batches of which at least one row is not out yet.
-    waiting: VecDeque<Batch>,
+    waiting: VecDeque<B>,
     /// Rows of the first waiting batch that are already out.
     taken: usize,
     /// No row before this will arrive.
@@ -37,11 +40,12 @@ struct Input {
     punctuated: Time,
 }
 
-impl Input {
+impl<B: Borrow<Batch>> Input<B> {
     /// The sync time of the next row, or the time before which none will come; and whether it is a row.
+    #[inline]
     fn head(&self) -> (Time, bool) {
         match self.waiting.front() {
-            Some(batch) => (batch.sync[self.taken], true),
+            Some(batch) => (batch.borrow().sync[self.taken], true),
             None => (self.frontier, false),
         }
     }
@@ -50,10 +54,11 @@ impl Input {
 /// Merges `n` inputs by time.
 ///
 /// A stretch of rows of one input is found in time linear in the number of inputs and logarithmic in its
-/// rows, and is a slice of its batch. Trill merges pairs of inputs in a tree (trill.txt §6.1).
+/// rows, and is a slice of its batch. Trill merges pairs of inputs in a tree (trill.txt §6.1). What waits may
+/// be more than a batch: whoever knows something of it beside its rows computes that once, when it comes.
 #[derive(Debug)]
-pub struct TimeMerge {
-    inputs: Vec<Input>,
+pub struct TimeMerge<B = Batch> {
+    inputs: Vec<Input<B>>,
     /// The last punctuation that came out.
     watermark: Time,
     /// Rows do not wait for others of their own instant.
@@ -69,46 +74,81 @@ impl Iterator for TimeMerge {
         if let Some(input) = self.first() {
             return Some((input, Message::Batch(self.take(input))));
         }
-        // If the input that is behind is so by the time of a row, that row is out and says how far time has
-        // come; if it is by a punctuation, that is handed on, whether the inputs ahead of it have punctuated
-        // or not.
-        let time = self.inputs.iter().map(|i| i.head().0).min()?;
-        (time > self.watermark && self.inputs.iter().any(|i| i.punctuated == time)).then(|| {
-            self.watermark = time;
-            (0, Message::Punctuation(time))
-        })
+        self.punctuation().map(|time| (0, Message::Punctuation(time)))
     }
 }
 
 impl TimeMerge {
     /// A merge of so many inputs, from none of which anything has come.
     pub fn new(inputs: usize) -> TimeMerge {
+        TimeMerge::of(inputs)
+    }
+
+    /// Takes the next message of an input.
+    pub fn push(&mut self, input: usize, message: Message) {
+        match message {
+            Message::Punctuation(time) => self.punctuate(input, time),
+            Message::Batch(batch) => {
+                // Sync times of absent rows are as good as any: they too bound what follows.
+                if let Some(&last) = batch.sync.last() {
+                    self.reach(input, last);
+                    self.wait(input, batch);
+                }
+            }
+        }
+    }
+
+    /// Takes from `input` as many rows as come before the next row of any other.
+    fn take(&mut self, input: usize) -> Batch {
+        let rows = self.stretch(input);
+        let part = self.inputs[input].waiting[0].slice(rows.start, rows.len());
+        self.pass(input, rows.end);
+        part
+    }
+}
+
+impl<B: Borrow<Batch>> TimeMerge<B> {
+    /// A merge of so many inputs of whatever waits.
+    pub(crate) fn of(inputs: usize) -> TimeMerge<B> {
         let input =
             || Input { waiting: VecDeque::new(), taken: 0, frontier: BEGINNING, punctuated: BEGINNING };
         TimeMerge { inputs: (0..inputs).map(|_| input()).collect(), watermark: BEGINNING, eager: false }
     }
 
-    /// A merge whose rows do not wait for others of their own instant: their order within it means nothing.
-    pub fn eager(inputs: usize) -> TimeMerge {
-        TimeMerge { eager: true, ..TimeMerge::new(inputs) }
+    /// The same, but rows do not wait for others of their own instant: their order within it means nothing.
+    pub(crate) fn eager(self) -> TimeMerge<B> {
+        TimeMerge { eager: true, ..self }
     }
 
-    /// Takes the next message of an input.
-    pub fn push(&mut self, input: usize, message: Message) {
+    /// A punctuation of an input.
+    pub(crate) fn punctuate(&mut self, input: usize, time: Time) {
+        self.reach(input, time);
         let state = &mut self.inputs[input];
-        match message {
-            Message::Punctuation(time) => {
-                state.frontier = state.frontier.max(time);
-                state.punctuated = state.punctuated.max(time);
-            }
-            Message::Batch(batch) => {
-                // Sync times of absent rows are as good as any: they too bound what follows.
-                if let Some(&last) = batch.sync.last() {
-                    state.frontier = state.frontier.max(last);
-                    state.waiting.push_back(batch);
-                }
-            }
-        }
+        state.punctuated = state.punctuated.max(time);
+    }
+
+    /// No row of this input before `time` will come.
+    pub(crate) fn reach(&mut self, input: usize, time: Time) {
+        let state = &mut self.inputs[input];
+        state.frontier = state.frontier.max(time);
+    }
+
+    /// The next rows of an input, which has reached the last of them; there is one at least.
+    pub(crate) fn wait(&mut self, input: usize, batch: B) {
+        debug_assert!(!batch.borrow().is_empty());
+        self.inputs[input].waiting.push_back(batch);
+    }
+
+    /// The next punctuation of the merged order, if it is next.
+    ///
+    /// If the input that is behind is so by the time of a row, that row is out and says how far time has come;
+    /// if it is by a punctuation, that is handed on, whether the inputs ahead of it have punctuated or not.
+    pub(crate) fn punctuation(&mut self) -> Option<Time> {
+        let time = self.inputs.iter().map(|i| i.head().0).min()?;
+        (time > self.watermark && self.inputs.iter().any(|i| i.punctuated == time)).then(|| {
+            self.watermark = time;
+            time
+        })
     }
 
     /// The input whose news has to come before anything else can; none if rows are ready or all inputs have
@@ -126,11 +166,28 @@ impl TimeMerge {
         self.inputs[input].waiting.len()
     }
 
+    /// The first of what waits of an input; there is one.
+    pub(crate) fn front(&mut self, input: usize) -> &mut B {
+        &mut self.inputs[input].waiting[0]
+    }
+
+    /// The rows of the front of `input` before `end` are out. Returns the front if that was the last of it.
+    pub(crate) fn pass(&mut self, input: usize, end: usize) -> Option<B> {
+        let state = &mut self.inputs[input];
+        state.taken = end;
+        if end < state.waiting[0].borrow().len() {
+            return None;
+        }
+        state.taken = 0;
+        state.waiting.pop_front()
+    }
+
     /// What waits, for a checkpoint.
     pub(crate) fn save(&self) -> Result<SavedMerge> {
         let mut inputs = Vec::new();
         for input in &self.inputs {
-            let rest = |(i, batch): (usize, &Batch)| {
+            let rest = |(i, batch): (usize, &B)| {
+                let batch = batch.borrow();
                 let taken = if i == 0 { input.taken } else { 0 };
                 SavedBatch::of(&batch.slice(taken, batch.len() - taken))
             };
@@ -140,19 +197,23 @@ impl TimeMerge {
         Ok(SavedMerge { inputs, watermark: self.watermark, eager: self.eager })
     }
 
-    /// The merge that was saved.
-    pub(crate) fn restore(saved: SavedMerge) -> Result<TimeMerge> {
+    /// The merge that was saved. `of` makes what waits of a batch of an input.
+    pub(crate) fn restore(
+        saved: SavedMerge,
+        mut of: impl FnMut(usize, Batch) -> Result<B>,
+    ) -> Result<TimeMerge<B>> {
         let mut inputs = Vec::new();
-        for (waiting, frontier, punctuated) in saved.inputs {
-            let waiting = waiting.into_iter().map(SavedBatch::batch).collect::<Result<_>>()?;
+        for (input, (waiting, frontier, punctuated)) in saved.inputs.into_iter().enumerate() {
+            let waiting =
+                waiting.into_iter().map(|saved| of(input, saved.batch()?)).collect::<Result<_>>()?;
             inputs.push(Input { waiting, taken: 0, frontier, punctuated });
         }
         Ok(TimeMerge { inputs, watermark: saved.watermark, eager: saved.eager })
     }
 
     /// The input whose next row is next of all, if that is certain.
-    fn first(&self) -> Option<usize> {
-        let place = |(i, s): &(usize, &Input)| {
+    pub(crate) fn first(&self) -> Option<usize> {
+        let place = |(i, s): &(usize, &Input<B>)| {
             let (time, is_row) = s.head();
             (time, self.eager && !is_row, *i)
         };
@@ -160,28 +221,22 @@ impl TimeMerge {
         state.head().1.then_some(input)
     }
 
-    /// Takes from `input` as many rows as come before the next row of any other.
-    fn take(&mut self, input: usize) -> Batch {
-        let until = |i: usize, s: &Input| match i < input && !self.eager {
+    /// The rows of the front of `input`, whose next row is next of all, that come before the next row of any
+    /// other.
+    pub(crate) fn stretch(&self, input: usize) -> Range<usize> {
+        let until = |i: usize, s: &Input<B>| match i < input && !self.eager {
             true => s.head().0,
             false => s.head().0.saturating_add(1),
         };
         let limit =
             self.inputs.iter().enumerate().filter(|(i, _)| *i != input).map(|(i, s)| until(i, s)).min();
         let ended = self.inputs.iter().enumerate().all(|(i, s)| i == input || s.head() == (INFINITY, false));
-        let state = &mut self.inputs[input];
-        let batch = &state.waiting[0];
-        let rest = &batch.sync[state.taken..];
+        let state = &self.inputs[input];
+        let rest = &state.waiting[0].borrow().sync[state.taken..];
         let count = match limit {
-            Some(limit) if !ended => rest.partition_point(|&t| t < limit),
+            Some(limit) if !ended => leading(rest, 1, |&t| t < limit),
             _ => rest.len(),
         };
-        let part = batch.slice(state.taken, count);
-        state.taken += count;
-        if state.taken == batch.len() {
-            state.waiting.pop_front();
-            state.taken = 0;
-        }
-        part
+        state.taken..state.taken + count
     }
 }

@@ -209,8 +209,13 @@ impl Decoder {
             Node::WithStart { input, name, time } => {
                 extension(WithStart::try_new(self.copy(*input)?, name.clone(), data_type(time)?)?)
             }
-            Node::Session { input, key, timeout, max_duration } => {
-                extension(Session::try_new(self.copy(*input)?, self.exprs(key)?, *timeout, *max_duration)?)
+            Node::Session { input, key, timeout, max_duration, start } => {
+                let (input, key) = (self.copy(*input)?, self.exprs(key)?);
+                let session = Session::try_new(input, key, *timeout, *max_duration)?;
+                extension(match start {
+                    Some((name, time)) => session.with_first_instant(name.clone(), data_type(time)?)?,
+                    None => session,
+                })
             }
             Node::ChangeLifetimes { input, change } => {
                 extension(ChangeLifetimes::try_new(self.copy(*input)?, lifetime_change(change)?)?)

@@ -99,8 +99,15 @@ pub(super) enum Node {
     AlterLifetime { input: StepId, start: StartRule<Message>, duration: DurationRule<Message>, label: String },
     /// The start of the lifetime becomes a column. The type is in Arrow's notation.
     WithStart { input: StepId, name: String, time: String },
-    /// Lifetimes reach to the end of their session.
-    Session { input: StepId, key: Vec<Message>, timeout: i64, max_duration: Option<i64> },
+    /// Lifetimes reach to the end of their session; or rows come then, with its first instant in a column, of
+    /// which this is the name and the type in Arrow's notation.
+    Session {
+        input: StepId,
+        key: Vec<Message>,
+        timeout: i64,
+        max_duration: Option<i64>,
+        start: Option<(String, String)>,
+    },
     /// Lifetimes are cut, moved or put together.
     ChangeLifetimes { input: StepId, change: Change },
     /// Lifetimes are cut by the events of another stream.

@@ -262,6 +262,7 @@ impl Encoder {
                 key: self.exprs(&of.key)?,
                 timeout: of.timeout,
                 max_duration: of.max_duration,
+                start: of.first_instant().map(|(name, time)| (name, time.to_string())),
             },
             nodes::Node::ChangeLifetimes(of) => {
                 Node::ChangeLifetimes { input: self.plan(&of.input)?, change: change(&of.change) }

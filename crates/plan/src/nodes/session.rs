@@ -1,12 +1,17 @@
-//! `Session`: per key, rows that follow each other within a timeout form a session, and each row lives from
-//! its own start to the end of its session. The key is columns only: it says which rows belong together.
+//! `Session`: per key, rows that follow each other within a timeout form a session. Each row lives from its own
+//! start to the end of its session; or it comes when the session has ended, as a point at that instant, with
+//! the first instant of the session as its last column. The key is columns only: it says which rows belong
+//! together.
 
 use super::{check_count, listed, only_input, shape::Shape, subtree::Subtree};
 use crate::names::column_name;
+use arrow::datatypes::{DataType, Field};
 use datafusion::common::{DFSchemaRef, Result};
 use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNodeCore};
 use std::collections::HashSet;
 use std::fmt;
+use std::sync::Arc;
+use whimbrel_temporal::Lifetimes;
 
 /// Lifetimes reach to the end of their session.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd)]
@@ -19,6 +24,8 @@ pub struct Session {
     pub timeout: i64,
     /// Ticks after which a session ends in any case; positive.
     pub max_duration: Option<i64>,
+    /// Rows come when their session has ended, with its first instant in a column of this name.
+    pub start: Option<String>,
     shape: Shape,
 }
 
@@ -34,7 +41,31 @@ impl Session {
         max_duration: Option<i64>,
     ) -> Result<Self> {
         let shape = Shape::of_input(&input)?;
-        Ok(Session { input: input.into(), key: key.into(), timeout, max_duration, shape })
+        Ok(Session { input: input.into(), key: key.into(), timeout, max_duration, start: None, shape })
+    }
+
+    /// The same, but rows come when their session has ended. `time` is the stream's time type, which the
+    /// column with the first instant has.
+    ///
+    /// # Errors
+    /// `Plan` if there is a column of this name already.
+    pub fn with_first_instant(self, name: String, time: DataType) -> Result<Self> {
+        let mut fields = self.input.schema().fields().to_vec();
+        fields.push(Arc::new(Field::new(&name, time, false)));
+        let shape = Shape::unqualified(fields, &self.input)?;
+        Ok(Session { start: Some(name), shape, ..self })
+    }
+
+    /// The name and the type of the column with the first instant, if there is one.
+    pub(crate) fn first_instant(&self) -> Option<(String, DataType)> {
+        let fields = self.shape.schema().fields();
+        // The constructor put that column last.
+        self.start.clone().map(|name| (name, fields[fields.len() - 1].data_type().clone()))
+    }
+
+    /// The lifetimes of its rows.
+    pub(crate) fn lifetimes(&self) -> Lifetimes {
+        if self.start.is_some() { Lifetimes::Points } else { Lifetimes::Any }
     }
 }
 
@@ -64,19 +95,28 @@ impl UserDefinedLogicalNodeCore for Session {
 
     fn fmt_for_explain(&self, f: &mut fmt::Formatter) -> fmt::Result {
         write!(f, "Session: key=[{}], timeout={}", listed(&self.key), self.timeout)?;
-        match self.max_duration {
-            Some(max) => write!(f, ", max={max}"),
+        if let Some(max) = self.max_duration {
+            write!(f, ", max={max}")?;
+        }
+        match &self.start {
+            Some(name) => write!(f, ", start={name}"),
             None => Ok(()),
         }
     }
 
     fn with_exprs_and_inputs(&self, exprs: Vec<Expr>, inputs: Vec<LogicalPlan>) -> Result<Self> {
         check_count("Session", &exprs, self.key.len())?;
-        Session::try_new(only_input("Session", inputs)?, exprs, self.timeout, self.max_duration)
+        let input = only_input("Session", inputs)?;
+        let session = Session::try_new(input, exprs, self.timeout, self.max_duration)?;
+        match self.first_instant() {
+            Some((name, time)) => session.with_first_instant(name, time),
+            None => Ok(session),
+        }
     }
 
     fn necessary_children_exprs(&self, output_columns: &[usize]) -> Option<Vec<Vec<usize>>> {
         // The key's columns are added by the caller, from `expressions()`.
-        Some(vec![output_columns.to_vec()])
+        let new = self.input.schema().fields().len();
+        Some(vec![output_columns.iter().copied().filter(|i| *i != new).collect()])
     }
 }

@@ -199,7 +199,7 @@ impl Reader {
         let scope = self.read(&node.input, &Default::default())?;
         let key = self.rewrite_exprs(&*node.key, node.input.schema(), &scope)?;
         let key: Vec<String> = key.iter().filter_map(column_name).map(String::from).collect();
-        let scope = self.keyed(scope, &key)?;
+        let mut scope = self.keyed(scope, &key)?;
         let stream = self.steps.stream(scope.step).clone();
         let Some(unit) = stream.properties().time.clone() else {
             return plan_err!("a session over a relation without a time");
@@ -208,8 +208,16 @@ impl Reader {
         if let Some(max) = node.max_duration {
             arguments.push(Doc::keyword("max_duration", Doc::text(duration_text(max, &unit))));
         }
-        let max = node.max_duration.map(|max| duration(max, &unit));
-        let result = stream.session(duration(node.timeout, &unit), max)?;
+        let (timeout, max) =
+            (duration(node.timeout, &unit), node.max_duration.map(|max| duration(max, &unit)));
+        let result = match &node.start {
+            Some(start) => {
+                arguments.push(Doc::keyword("start", Doc::Text(python_string(start))));
+                scope.columns.push(start.clone());
+                stream.session_windows(timeout, max, start)?
+            }
+            None => stream.session(timeout, max)?,
+        };
         Ok(self.add_step(scope, StepKind::QueryMethod, Doc::call(".session", arguments), result))
     }
 

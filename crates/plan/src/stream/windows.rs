@@ -226,10 +226,34 @@ impl Stream {
     /// # Errors
     /// `Plan` if this is a relation, or a duration is not positive or does not fit its time.
     pub fn session(&self, timeout: impl Into<Duration>, max: Option<Duration>) -> Result<Stream> {
+        self.then(extension(self.session_of(timeout.into(), max)?))
+    }
+
+    /// The rows of sessions, as [`session`](Stream::session) has them, each when its session has ended: as a
+    /// point at that instant, with the first instant of the session in a last column named `start`.
+    ///
+    /// # Errors
+    /// `Plan` as `session`, or if there is a column of this name already.
+    pub fn session_windows(
+        &self,
+        timeout: impl Into<Duration>,
+        max: Option<Duration>,
+        start: &str,
+    ) -> Result<Stream> {
+        let time = self.time("session")?.clone();
+        if self.df_schema().has_column_with_unqualified_name(start) {
+            return plan_err!("session: there is a column {start:?} already; choose another name");
+        }
+        let session = self.session_of(timeout.into(), max)?;
+        self.then(extension(session.with_first_instant(start.to_string(), time)?))
+    }
+
+    /// Sessions by the current key.
+    fn session_of(&self, timeout: Duration, max: Option<Duration>) -> Result<Session> {
         let time = self.time("session")?;
-        let timeout = timeout.into().positive_ticks(time, "session: timeout")?;
+        let timeout = timeout.positive_ticks(time, "session: timeout")?;
         let max = max.map(|m| m.positive_ticks(time, "session: max_duration")).transpose()?;
-        self.then(extension(Session::try_new(self.input(), self.key_exprs(), timeout, max)?))
+        Session::try_new(self.input(), self.key_exprs(), timeout, max)
     }
 
     /// Lifetimes are cut at every multiple of `period` (plus `offset`): the same relation, whose rows start

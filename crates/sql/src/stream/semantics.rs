@@ -11,7 +11,7 @@
 //! intervals and fluent windows, are changing relations, for which every operator has its temporal meaning.
 
 use super::interval_join::{self, Times};
-use super::window_nodes::{END, is_cumulate, is_session};
+use super::window_nodes::{END, is_cumulate};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, JoinType, Result, ScalarValue, plan_err};
 use datafusion::logical_expr::utils::split_conjunction;
@@ -337,9 +337,6 @@ fn united(a: Liveness, b: Liveness) -> Liveness {
 
 /// The pairs of a join.
 fn of_join(join: &Join) -> Result<Liveness> {
-    if is_session(join) {
-        return liveness(&join.left);
-    }
     match (liveness(&join.left)?, liveness(&join.right)?) {
         (Liveness::From(left), Liveness::From(right)) => join_streams(join, &left, &right),
         (Liveness::From(left), Liveness::Always) => join_table(join, &left, Side::Left),

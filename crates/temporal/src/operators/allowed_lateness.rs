@@ -13,7 +13,7 @@
 use crate::batch::{Batch, Message, Other};
 use crate::checkpoint::{restore_rows, save_rows};
 use crate::operator::{Operator, decode, encode};
-use crate::operators::runs::runs;
+use crate::runs::runs;
 use crate::time::{BEGINNING, INFINITY, Time};
 use crate::time_column::{check_instants, starts};
 use arrow::array::{BooleanArray, RecordBatch, UInt32Array};

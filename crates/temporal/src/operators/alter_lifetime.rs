@@ -13,8 +13,8 @@
 use crate::batch::{Batch, Message, Other};
 use crate::operator::{Operator, decode, encode};
 use crate::operators::coalesce::{Coalesce, CoalesceOrder};
-use crate::operators::runs::leading;
 use crate::rules::{Closed, DurationRule, StartRule, shift};
+use crate::runs::leading;
 use crate::time::{BEGINNING, INFINITY, Instant, Kind, Time, next_on_grid};
 use arrow::array::{ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch};
 use arrow::buffer::ScalarBuffer;

@@ -14,7 +14,7 @@ use crate::checkpoint::{restore_rows, save_rows};
 use crate::groups::Groups;
 use crate::key::Key;
 use crate::operator::{Operator, decode, encode};
-use crate::operators::runs::runs;
+use crate::runs::runs;
 use crate::time::{BEGINNING, INFINITY, Kind, Time};
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, UInt32Array};
 use arrow::compute::{concat_batches, take_record_batch};

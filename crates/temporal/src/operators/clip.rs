@@ -7,14 +7,12 @@
 
 use crate::batch::{Batch, Message};
 use crate::groups::Groups;
-use crate::merge::TimeMerge;
 use crate::operator::{Operator, decode, encode};
 use crate::operators::keyed_inputs::{Arrival, KeyedInputs, Pairing, SavedInputs};
 use crate::operators::rows_out::RowsOut;
-use crate::operators::runs::runs;
+use crate::runs::runs;
 use crate::synopsis::{EntryId, SavedSynopsis, Synopsis};
 use crate::time::{BEGINNING, INFINITY, Kind, Time, end_after};
-use arrow::array::RecordBatch;
 use arrow::datatypes::DataType;
 use datafusion::common::Result;
 
@@ -30,8 +28,6 @@ struct State {
     now: Time,
     /// The left rows that started now; they are not emitted yet.
     arrived: Vec<EntryId>,
-    /// Groups that may have lost their last row.
-    emptied: Vec<u32>,
     rows: RowsOut,
 }
 
@@ -42,34 +38,37 @@ impl Clip {
             left: Synopsis::default(),
             now: BEGINNING,
             arrived: Vec::new(),
-            emptied: Vec::new(),
             rows: RowsOut::default(),
         };
-        Clip { inputs: KeyedInputs::new(left_key, right_key, TimeMerge::new(2)), state }
+        Clip { inputs: KeyedInputs::new(left_key, right_key), state }
     }
 }
 
 impl Pairing for State {
-    fn keep(&mut self, side: usize, rows: &RecordBatch) -> u32 {
-        if side == 0 { self.left.keep(rows.clone()) } else { 0 }
+    fn synopsis(&mut self, side: usize) -> Option<&mut Synopsis> {
+        (side == 0).then_some(&mut self.left)
     }
 
     fn arrive(&mut self, row: Arrival) {
         match row.side {
             0 => self.left_row(row),
             _ if row.matches && row.kind() != Kind::End => self.clip(row.group),
-            _ => self.emptied.push(row.group),
+            _ => {}
         }
     }
 
-    fn advance(&mut self, time: Time, groups: &mut Groups) {
+    fn advance(&mut self, time: Time) {
         while self.now < time {
-            self.commit(time, groups);
+            self.commit(time);
             self.now = self.left.next_end().unwrap_or(INFINITY).min(time);
             while let Some(id) = self.left.ending_at(self.now) {
                 self.retire(id);
             }
         }
+    }
+
+    fn is_empty(&self, group: u32) -> bool {
+        self.left.is_empty(group)
     }
 
     fn flush(&mut self, out: &mut Vec<Message>) -> Result<()> {
@@ -82,17 +81,16 @@ impl State {
     fn left_row(&mut self, row: Arrival) {
         let other = row.other();
         match row.kind() {
-            Kind::End => match self.left.open_edge(row.group, other, &row.batch.rows, row.row) {
-                Some(id) => self.retire(id),
-                None => self.emptied.push(row.group),
-            },
+            Kind::End => {
+                let open = self.left.open_edge(row.group, other, &row.batch.rows, row.row);
+                open.into_iter().for_each(|id| self.retire(id));
+            }
             _ => self.arrived.push(self.left.insert(row.group, row.place, self.now, other, 0)),
         }
     }
 
     /// A right row of this group starts now.
     fn clip(&mut self, group: u32) {
-        self.emptied.push(group);
         let older: Vec<EntryId> =
             self.left.of(group).filter(|(_, e)| e.start < self.now).map(|(id, _)| id).collect();
         older.into_iter().for_each(|id| self.retire(id));
@@ -102,25 +100,18 @@ impl State {
     fn retire(&mut self, id: EntryId) {
         let entry = self.left.get(id);
         self.rows.push(self.now, entry.start, entry.row);
-        self.emptied.push(entry.group);
         self.left.remove(id);
     }
 
     /// Time passes `now`, and nothing comes before `horizon`.
-    fn commit(&mut self, horizon: Time, groups: &mut Groups) {
+    fn commit(&mut self, horizon: Time) {
         for id in std::mem::take(&mut self.arrived) {
             let entry = self.left.get(id);
             if entry.end <= horizon && entry.end < INFINITY {
                 self.rows.push(self.now, entry.end, entry.row);
-                self.emptied.push(entry.group);
                 self.left.remove(id);
             } else {
                 self.rows.push(self.now, INFINITY, entry.row);
-            }
-        }
-        for group in self.emptied.drain(..) {
-            if self.left.is_empty(group) {
-                groups.remove(group);
             }
         }
     }
@@ -140,15 +131,15 @@ impl Operator for Clip {
     }
 
     fn save(&self) -> Result<Vec<u8>> {
-        let State { left, now, emptied, .. } = &self.state;
+        let State { left, now, .. } = &self.state;
         // The entries that arrived at the present instant are known by their start.
-        encode(&(self.inputs.save()?, now, emptied, left.save()?))
+        encode(&(self.inputs.save()?, now, left.save()?))
     }
 
     fn restore(&mut self, state: &[u8]) -> Result<()> {
         let Clip { inputs, state: own } = self;
         let (saved, left): (SavedInputs, SavedSynopsis);
-        (saved, own.now, own.emptied, left) = decode(state)?;
+        (saved, own.now, left) = decode(state)?;
         inputs.restore(saved)?;
         own.left = Synopsis::restore(left)?;
         own.arrived = own.left.started_at(own.now);
@@ -233,7 +224,7 @@ impl ClipConstant {
         {
             while let Some(id) = self.open.ending_at(end) {
                 let entry = self.open.get(id);
-                let group = entry.group;
+                let group = id.group;
                 self.rows.push(end, entry.start, entry.row);
                 self.open.remove(id);
                 self.forget_if_empty(group);

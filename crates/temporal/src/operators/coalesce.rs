@@ -92,7 +92,7 @@ impl Coalesce {
     fn enqueue(&mut self, id: EntryId) {
         let entry = self.waiting.get(id);
         if entry.note == INFINITY {
-            self.open.open(entry.group, entry.start, id);
+            self.open.open(id.group, entry.start, id);
         }
         if self.order == CoalesceOrder::Start {
             self.queue.push_back(id);
@@ -103,7 +103,7 @@ impl Coalesce {
     fn leave(&mut self, id: EntryId) {
         let entry = self.waiting.get(id);
         self.rows.push(entry.start, entry.note, entry.row);
-        self.left.push(entry.group);
+        self.left.push(id.group);
         self.waiting.remove(id);
     }
 

@@ -8,14 +8,11 @@
 //! change before a row ends, the piece is emitted as an interval at once.
 
 use crate::batch::Message;
-use crate::groups::Groups;
-use crate::merge::TimeMerge;
 use crate::operator::{Operator, decode, encode};
 use crate::operators::keyed_inputs::{Arrival, KeyedInputs, Pairing, SavedInputs};
 use crate::operators::rows_out::RowsOut;
 use crate::synopsis::{EntryId, SavedSynopsis, Synopsis};
 use crate::time::{BEGINNING, INFINITY, Kind, Time};
-use arrow::array::RecordBatch;
 use datafusion::common::Result;
 use std::collections::BTreeMap;
 
@@ -37,7 +34,7 @@ struct State {
     right_ends: BTreeMap<Time, Vec<u32>>,
     now: Time,
     arrived: Vec<EntryId>,
-    /// The groups whose rows or matches have changed now, with how many matches they had before.
+    /// The groups whose matches have changed now, with how many they had before.
     changed: Vec<(u32, i64)>,
     rows: RowsOut,
 }
@@ -55,7 +52,7 @@ impl Exists {
             changed: Vec::new(),
             rows: RowsOut::default(),
         };
-        Exists { inputs: KeyedInputs::new(left_key, right_key, TimeMerge::new(2)), state }
+        Exists { inputs: KeyedInputs::new(left_key, right_key), state }
     }
 
     /// The same, but a null equals a null.
@@ -65,12 +62,12 @@ impl Exists {
 }
 
 impl Pairing for State {
-    fn keep(&mut self, side: usize, rows: &RecordBatch) -> u32 {
-        if side == 0 { self.left.keep(rows.clone()) } else { 0 }
+    fn synopsis(&mut self, side: usize) -> Option<&mut Synopsis> {
+        (side == 0).then_some(&mut self.left)
     }
 
-    fn grow(&mut self, groups: usize) {
-        self.matches.resize(groups.max(self.matches.len()), 0);
+    fn expect(&mut self, _side: usize, _groups: &[u32], capacity: usize) {
+        self.matches.resize(capacity.max(self.matches.len()), 0);
     }
 
     fn arrive(&mut self, row: Arrival) {
@@ -78,14 +75,14 @@ impl Pairing for State {
             0 => self.left_row(row),
             _ if row.matches => self.right_row(row),
             // A null key equals nothing.
-            _ => self.count(row.group, 0),
+            _ => {}
         }
     }
 
-    fn advance(&mut self, time: Time, groups: &mut Groups) {
+    fn advance(&mut self, time: Time) {
         while self.now < time {
             let right = self.right_ends.first_key_value().map_or(time, |(&t, _)| t.min(time));
-            self.commit(right, groups);
+            self.commit(right);
             self.now = self.next_end(time);
             while let Some(id) = self.left.ending_at(self.now) {
                 self.retire(id, self.now);
@@ -94,6 +91,10 @@ impl Pairing for State {
                 self.count(group, -1);
             }
         }
+    }
+
+    fn is_empty(&self, group: u32) -> bool {
+        self.matches.get(group as usize).is_none_or(|matches| *matches == 0) && self.left.is_empty(group)
     }
 
     fn flush(&mut self, out: &mut Vec<Message>) -> Result<()> {
@@ -106,10 +107,11 @@ impl State {
     fn left_row(&mut self, row: Arrival) {
         let (sync, other) = (self.now, row.other());
         match row.kind() {
-            Kind::End => match self.left.open_edge(row.group, other, &row.batch.rows, row.row) {
-                Some(id) => self.retire(id, sync),
-                None => self.count(row.group, 0),
-            },
+            Kind::End => {
+                if let Some(id) = self.left.open_edge(row.group, other, &row.batch.rows, row.row) {
+                    self.retire(id, sync);
+                }
+            }
             _ => self.arrived.push(self.left.insert(row.group, row.place, sync, other, HIDDEN)),
         }
     }
@@ -135,8 +137,6 @@ impl State {
         if entry.note != HIDDEN {
             self.rows.push(time, entry.note, entry.row);
         }
-        let group = entry.group;
-        self.count(group, 0);
         self.left.remove(id);
     }
 
@@ -147,15 +147,14 @@ impl State {
     }
 
     /// Time passes `now`, and the right side stays as it is until `horizon`: emits what is visible.
-    fn commit(&mut self, horizon: Time, groups: &mut Groups) {
+    fn commit(&mut self, horizon: Time) {
         for id in std::mem::take(&mut self.arrived) {
             let entry = self.left.get(id);
-            if !self.visible(entry.group) {
+            if !self.visible(id.group) {
                 continue;
             }
             if entry.end <= horizon && entry.end < INFINITY {
                 self.rows.push(self.now, entry.end, entry.row);
-                self.changed.push((entry.group, self.matches[entry.group as usize]));
                 self.left.remove(id);
             } else {
                 self.rows.push(self.now, INFINITY, entry.row);
@@ -166,11 +165,6 @@ impl State {
         for &(group, before) in &changed {
             if (before == 0) != (self.matches[group as usize] == 0) {
                 self.reconsider(group);
-            }
-        }
-        for &(group, _) in &changed {
-            if self.matches[group as usize] == 0 && self.left.is_empty(group) {
-                groups.remove(group);
             }
         }
         self.changed = changed;

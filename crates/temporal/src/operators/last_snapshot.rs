@@ -6,7 +6,7 @@
 use crate::batch::{Batch, Message, Other};
 use crate::groups::{Groups, KeyColumns};
 use crate::operator::{Operator, decode, encode};
-use crate::operators::runs::runs;
+use crate::runs::runs;
 use crate::time::{BEGINNING, INFINITY, Kind, Time};
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, SchemaRef};

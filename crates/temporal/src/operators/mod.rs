@@ -25,7 +25,6 @@ mod quantize;
 mod recompute_groups;
 mod require_duration;
 pub(crate) mod rows_out;
-pub(crate) mod runs;
 mod select;
 mod session;
 mod shorten;

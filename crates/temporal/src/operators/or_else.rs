@@ -10,7 +10,7 @@
 use crate::batch::{Batch, Message, Other};
 use crate::checkpoint::{restore_rows, save_rows};
 use crate::operator::{Operator, decode, encode};
-use crate::operators::runs::runs;
+use crate::runs::runs;
 use crate::time::{BEGINNING, INFINITY, Kind, Time};
 use arrow::array::RecordBatch;
 use datafusion::common::{Result, internal_err};

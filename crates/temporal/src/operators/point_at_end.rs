@@ -55,10 +55,10 @@ impl PointAtEnd {
 }
 
 /// The instant after this one.
-fn next(end: Time) -> Result<Time> {
+pub(super) fn next(end: Time) -> Result<Time> {
     match end + 1 {
         INFINITY => {
-            exec_err!("point_at_end: a row ends at {end}, the last instant; a point has a tick after it")
+            exec_err!("a row ends at {end}, the last instant; a point at its end has a tick after it")
         }
         next => Ok(next),
     }

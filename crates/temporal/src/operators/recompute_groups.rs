@@ -15,7 +15,7 @@ use crate::batch::{Batch, Message, Other};
 use crate::checkpoint::{restore_rows, save_rows};
 use crate::groups::Groups;
 use crate::operator::{Operator, decode, encode};
-use crate::operators::runs::runs;
+use crate::runs::runs;
 use crate::time::{BEGINNING, INFINITY, Kind, Time};
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
 use arrow::compute::{cast, concat_batches, take_record_batch};

@@ -160,7 +160,7 @@ impl Shorten {
 
     /// Forgets a row.
     fn leave(&mut self, id: EntryId) {
-        self.emptied.push(self.rows.get(id).group);
+        self.emptied.push(id.group);
         self.rows.remove(id);
     }
 
@@ -193,7 +193,7 @@ impl Shorten {
         for (id, row) in self.rows.all() {
             let is_open = row.note == INFINITY;
             if is_open {
-                self.open.open(row.group, row.start, id);
+                self.open.open(id.group, row.start, id);
             }
             match is_open && row.start < reach {
                 true => self.live += 1,

@@ -18,7 +18,7 @@ use crate::batch::{Batch, Message, Other};
 use crate::groups::{Groups, KeyColumns};
 use crate::operator::{Operator, decode, encode};
 use crate::operators::open_edges::no_start_edge;
-use crate::operators::runs::runs;
+use crate::runs::runs;
 use crate::time::{BEGINNING, INFINITY, Kind, Time};
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, SchemaRef};

@@ -9,7 +9,7 @@
 use crate::batch::{Batch, Message};
 use crate::operator::{Operator, decode, encode};
 use crate::operators::rows_out::RowsOut;
-use crate::operators::runs::runs;
+use crate::runs::runs;
 use crate::synopsis::{EntryId, SavedSynopsis, Synopsis};
 use crate::time::{BEGINNING, INFINITY, Kind, Time};
 use arrow::array::{ArrayRef, RecordBatch};

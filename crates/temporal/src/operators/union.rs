@@ -34,7 +34,7 @@ impl Operator for Union {
     }
 
     fn restore(&mut self, state: &[u8]) -> Result<()> {
-        self.merge = TimeMerge::restore(decode(state)?)?;
+        self.merge = TimeMerge::restore(decode(state)?, |_, batch| Ok(batch))?;
         Ok(())
     }
 }

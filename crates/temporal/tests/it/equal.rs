@@ -176,6 +176,7 @@ proptest! {
         max in prop::option::of(1..30i64),
         dice in dice(),
     ) {
+        unary(Step::SessionWindows(keys.0.clone(), timeout, max), stream.clone(), &dice);
         unary(Step::Session { key: keys.0, timeout, max_duration: max }, stream, &dice);
     }
 

@@ -260,6 +260,12 @@ impl Churn {
     }
 }
 
+/// The columns of rows at the end of their session.
+fn with_first(schema: &SchemaRef) -> SchemaRef {
+    let first = Arc::new(Field::new("first", DataType::Int64, false));
+    Arc::new(Schema::new(schema.fields().iter().cloned().chain([first]).collect::<Vec<_>>()))
+}
+
 fn operators(schema: &SchemaRef) -> Vec<(&'static str, Box<dyn Operator>)> {
     let calls = [F::Count, F::Min, F::Last].map(|f| Call {
         function: f,
@@ -273,6 +279,7 @@ fn operators(schema: &SchemaRef) -> Vec<(&'static str, Box<dyn Operator>)> {
         ("aggregate", Box::new(aggregate)),
         ("distinct", Box::new(Aggregate::distinct(schema.clone(), Lifetimes::Any).expect("distinct"))),
         ("session", Box::new(Session::new(key(), 3, None))),
+        ("session windows", Box::new(Session::new(key(), 3, None).windows(with_first(schema)))),
         ("chop", Box::new(Chop::new(3, 0))),
         ("clip_constant", Box::new(ClipConstant::new(3))),
         ("clip", Box::new(Clip::new(key(), key()))),

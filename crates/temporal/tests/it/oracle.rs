@@ -119,6 +119,23 @@ pub fn session(mut events: Events, key: &[usize], timeout: i64, max_duration: Op
     events
 }
 
+/// The rows of sessions where these end, with the first instant of each.
+pub fn session_windows(events: Events, key: &[usize], timeout: i64, max_duration: Option<i64>) -> Events {
+    let events = session(events, key, timeout, max_duration);
+    // No two sessions of a key end at once.
+    let session_of = |event: &Event| (key_of(&event.row, key), event.end);
+    let mut firsts: BTreeMap<(Row, Time), Time> = BTreeMap::new();
+    for event in &events {
+        let first = firsts.entry(session_of(event)).or_insert(event.start);
+        *first = event.start.min(*first);
+    }
+    let with_first = |event: Event| {
+        let row = event.row.iter().cloned().chain([Value::Int(firsts[&session_of(&event)])]).collect();
+        Event { row, ..event }
+    };
+    point_at_end(events.into_iter().map(with_first).collect())
+}
+
 /// The pieces between beats. What was always there, or never ends, is whole: how far that is cut is left
 /// open.
 pub fn chop(events: Events, period: i64, offset: i64) -> Events {

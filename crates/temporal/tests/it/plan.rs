@@ -49,6 +49,8 @@ pub enum Step {
         timeout: i64,
         max_duration: Option<i64>,
     },
+    /// Key, timeout and longest duration.
+    SessionWindows(Vec<usize>, i64, Option<i64>),
     Chop(i64, i64),
     ClipConstant(i64),
     PointAtEnd,
@@ -249,6 +251,11 @@ impl Step {
             Step::Session { key, timeout, max_duration } => {
                 (Box::new(Session::new(key.clone(), *timeout, *max_duration)), input)
             }
+            Step::SessionWindows(key, timeout, max_duration) => {
+                let output = with_field(&input, "first");
+                let session = Session::new(key.clone(), *timeout, *max_duration);
+                (Box::new(session.windows(output.clone())), output)
+            }
             Step::Chop(period, offset) => (Box::new(Chop::new(*period, *offset)), input),
             Step::ClipConstant(limit) => (Box::new(ClipConstant::new(*limit)), input),
             Step::PointAtEnd => (Box::new(PointAtEnd::new()), input),
@@ -319,6 +326,9 @@ impl Step {
             Step::Alter(start, duration) => oracle::alter(events, start, duration),
             Step::Session { key, timeout, max_duration } => {
                 oracle::session(events, key, *timeout, *max_duration)
+            }
+            Step::SessionWindows(key, timeout, max_duration) => {
+                oracle::session_windows(events, key, *timeout, *max_duration)
             }
             Step::Chop(period, offset) => oracle::chop(events, *period, *offset),
             Step::ClipConstant(limit) => oracle::clip_constant(events, *limit),

@@ -5,14 +5,13 @@
 
 use super::{Request, Window, grid};
 use crate::stream::semantics::{Liveness, liveness};
-use crate::stream::window_nodes::{CUMULATE, END, ROW_TIME, START};
+use crate::stream::window_nodes::{CUMULATE, END, SESSION_START, START};
 use datafusion::arrow::datatypes::DataType;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
-use datafusion::common::{NullEquality, Result, ScalarValue, internal_err, plan_err};
+use datafusion::common::{Result, ScalarValue, internal_err, plan_err};
 use datafusion::logical_expr::{Expr, LogicalPlan, cast, lit};
 use whimbrel_plan::calendar::Grid;
 use whimbrel_plan::nodes::{AlterLifetime, ChangeLifetimes, LifetimeChange, extension};
-use whimbrel_plan::{Agg, AggFunction, Duration, JoinKind, Stream, column};
+use whimbrel_plan::{Duration, Stream, column};
 use whimbrel_temporal::{Closed, DurationRule, StartRule};
 
 /// The rows of a stream with the columns of their windows.
@@ -122,29 +121,9 @@ fn cumulate(stream: &Stream, step: &Grid, size: &Grid, label: String, clock: &Da
 
 /// The rows at the end of their session, with the time of its first row.
 fn session(stream: &Stream, gap: &Duration, key: &[String]) -> Result<Stream> {
-    let by: Vec<Expr> = key.iter().map(column).collect();
-    let rows = stream
-        .with_start(ROW_TIME)?
-        .rekey(by)?
-        .session(gap.clone(), None)?
-        .point_at_end()?
-        .with_start(END)?;
-    let first = rows.aggregate(vec![(START.to_string(), Agg::of(AggFunction::Min, column(ROW_TIME)))])?;
-    let kind = if key.is_empty() { JoinKind::Cross } else { JoinKind::Inner };
-    let joined = with_null_equality(rows.join(&first, vec![], kind, "_first")?)?;
-    with_window_columns(stream, &joined, column(START))
-}
-
-/// The join, in which null keys are equal.
-fn with_null_equality(joined: Stream) -> Result<Stream> {
-    let plan = joined.plan().clone().transform_down(|plan| match plan {
-        LogicalPlan::Join(mut join) => {
-            join.null_equality = NullEquality::NullEqualsNull;
-            Ok(Transformed::new(LogicalPlan::Join(join), true, TreeNodeRecursion::Stop))
-        }
-        other => Ok(Transformed::no(other)),
-    });
-    Stream::from_plan(plan.data()?)
+    let by = key.iter().map(column).collect();
+    let rows = stream.rekey(by)?.session_windows(gap.clone(), None, SESSION_START)?.with_start(END)?;
+    with_window_columns(stream, &rows, column(SESSION_START))
 }
 
 /// An instant so many ticks earlier.

@@ -16,7 +16,7 @@ use crate::batch::{Batch, Message};
 use crate::groups::Groups;
 use crate::key::Key;
 use crate::operator::{Operator, decode, encode};
-use crate::operators::runs::runs;
+use crate::runs::runs;
 use crate::time::{BEGINNING, INFINITY, Time, end_after};
 use datafusion::common::Result;
 use std::collections::VecDeque;

@@ -11,7 +11,7 @@ use super::leaving::Leaving;
 use super::live::Live;
 use crate::batch::{Batch, Message};
 use crate::operator::{Operator, decode, encode};
-use crate::operators::runs::runs;
+use crate::runs::runs;
 use crate::time::{BEGINNING, INFINITY, Kind, Time};
 use datafusion::common::Result;
 use hashbrown::HashMap;

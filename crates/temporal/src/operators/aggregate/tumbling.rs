@@ -9,7 +9,7 @@ use super::leaving::Leaving;
 use super::output_batch::{OutputBatch, Snapshots};
 use crate::batch::{Batch, Message};
 use crate::operator::{Operator, decode, encode};
-use crate::operators::runs::runs;
+use crate::runs::runs;
 use crate::time::{BEGINNING, Time};
 use datafusion::common::Result;
 use serde_bytes::ByteBuf;

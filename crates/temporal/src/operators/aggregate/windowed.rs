@@ -17,7 +17,7 @@ use super::live::Live;
 use crate::batch::{Batch, Message};
 use crate::key::Key;
 use crate::operator::{Operator, decode, encode};
-use crate::operators::runs::runs;
+use crate::runs::runs;
 use crate::time::{BEGINNING, INFINITY, Time, end_after};
 use datafusion::common::Result;
 use serde_bytes::ByteBuf;

@@ -32,8 +32,8 @@ use crate::batch::{Batch, Message};
 use crate::groups::Groups;
 use crate::operator::{Operator, decode, encode};
 use crate::operators::open_edges::no_start_edge;
-use crate::operators::runs::runs;
 use crate::rules::BATCH_ROWS;
+use crate::runs::runs;
 use crate::synopsis::{EntryId, RowRef, SavedSynopsis, Synopsis};
 use crate::time::{BEGINNING, INFINITY, Kind, Time, end_after, last_on_grid, next_on_grid};
 use arrow::datatypes::{DataType, SchemaRef};
@@ -174,12 +174,12 @@ impl FillGaps {
     fn end(&mut self, id: EntryId) -> Result<()> {
         let row = self.rows.get(id).clone();
         self.rows.remove(id);
-        let KeyState { alive, previous } = &mut self.keys[row.group as usize];
+        let KeyState { alive, previous } = &mut self.keys[id.group as usize];
         *alive -= 1;
         if *alive == 0 {
-            self.gaps.insert((self.now, row.group));
+            self.gaps.insert((self.now, id.group));
         }
-        let ended = self.rows.insert(row.group, row.row, row.start, INFINITY, self.now);
+        let ended = self.rows.insert(id.group, row.row, row.start, INFINITY, self.now);
         let dropped = match *previous {
             Some(before) if self.rows.get(before).note == self.now && greater(&self.rows, before, ended)? => {
                 Some(ended)
@@ -367,7 +367,7 @@ impl Operator for FillGaps {
         self.rows = Synopsis::restore(rows)?;
         self.keys = vec![KeyState::default(); self.groups.capacity()];
         for (id, row) in self.rows.all() {
-            let state = &mut self.keys[row.group as usize];
+            let state = &mut self.keys[id.group as usize];
             match row.note {
                 ALIVE => state.alive += 1,
                 _ => state.previous = Some(id),

@@ -5,8 +5,10 @@
 //! the first of the two ends.
 //!
 //! Invariants: a pair was emitted as a start edge exactly if one of its rows was without a known end. The
-//! rows that start at an instant are ranked on each side by arrival (an entry's note). What is emitted of an
-//! instant has one order, which does not depend on which side came first:
+//! synopses hold the rows that started before the present; those that start now are ranked on each side by
+//! arrival, and go to the synopsis of their side when time passes. A row that has ended by the next instant
+//! never does, unless a pair that it is in has to be ended. What is emitted of an instant has one order, which
+//! does not depend on which side came first:
 //!
 //! 1. ends that were known before;
 //! 2. pairs of rows with known ends, by the later rank of the two. Nothing can take such a pair back, so
@@ -14,13 +16,14 @@
 //! 3. when time has passed the instant: the ends that end edges brought, then pairs with a row without a
 //!    known end.
 
+mod arrivals;
+
 use crate::batch::{Batch, Message, Other};
-use crate::groups::Groups;
-use crate::merge::TimeMerge;
 use crate::operator::{Operator, decode, encode};
 use crate::operators::keyed_inputs::{Arrival, KeyedInputs, Pairing, SavedInputs};
 use crate::synopsis::{EntryId, RowRef, SavedSynopsis, Synopsis};
 use crate::time::{BEGINNING, INFINITY, Kind, Time};
+use arrivals::{Arrivals, SavedArrivals};
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::Result;
@@ -42,13 +45,11 @@ struct State {
     /// The present: all that happened before it has been emitted.
     now: Time,
     /// The rows that started now, by rank.
-    arrived: [Vec<EntryId>; 2],
+    arrived: [Arrivals; 2],
     /// The rank up to which rows with known ends have been joined.
     joined: usize,
     /// How many rows without a known end are alive, those that end now included.
     open: [usize; 2],
-    /// Groups that may have lost their last row.
-    emptied: Vec<u32>,
     pairs: Pairs,
 }
 
@@ -82,10 +83,9 @@ impl Join {
             arrived: Default::default(),
             joined: 0,
             open: [0, 0],
-            emptied: Vec::new(),
             pairs: Pairs::default(),
         };
-        Join { inputs: KeyedInputs::new(left_key, right_key, TimeMerge::eager(2)), state }
+        Join { inputs: KeyedInputs::new(left_key, right_key).eager(), state }
     }
 
     /// The same, but a null equals a null.
@@ -100,23 +100,25 @@ impl Join {
 }
 
 impl Pairing for State {
-    fn keep(&mut self, side: usize, rows: &RecordBatch) -> u32 {
-        self.sides[side].keep(rows.clone())
+    fn synopsis(&mut self, side: usize) -> Option<&mut Synopsis> {
+        Some(&mut self.sides[side])
+    }
+
+    fn expect(&mut self, _side: usize, groups: &[u32], capacity: usize) {
+        self.sides.iter_mut().for_each(|side| side.expect(groups, capacity));
     }
 
     fn arrive(&mut self, row: Arrival) {
         let (side, other) = (row.side, row.other());
         match row.kind() {
             // A null key equals nothing.
-            _ if !row.matches => self.emptied.push(row.group),
-            Kind::End => match self.sides[side].open_edge(row.group, other, &row.batch.rows, row.row) {
-                Some(id) => self.sides[side].close(id, self.now),
-                None => self.emptied.push(row.group),
-            },
+            _ if !row.matches => {}
+            Kind::End => {
+                let open = self.sides[side].open_edge(row.group, other, &row.batch.rows, row.row);
+                open.into_iter().for_each(|id| self.sides[side].close(id, self.now));
+            }
             _ => {
-                let rank = self.arrived[side].len() as Time;
-                let id = self.sides[side].insert(row.group, row.place, self.now, other, rank);
-                self.arrived[side].push(id);
+                self.arrived[side].push(row.group, other, row.place, &mut self.sides[side]);
                 self.open[side] += (other == INFINITY) as usize;
             }
         }
@@ -126,12 +128,17 @@ impl Pairing for State {
         self.join_closed(self.arrived[0].len().min(self.arrived[1].len()));
     }
 
-    fn advance(&mut self, time: Time, groups: &mut Groups) {
+    fn advance(&mut self, time: Time) {
         while self.now < time {
-            self.commit(groups);
+            self.commit(time);
             self.now = self.next_end(time);
             self.retire_all(false);
         }
+    }
+
+    fn is_empty(&self, group: u32) -> bool {
+        let has_arrived = |rows: &Arrivals| rows.of(group, rows.len()).next().is_some();
+        self.sides.iter().all(|rows| rows.is_empty(group)) && !self.arrived.iter().any(has_arrived)
     }
 
     fn flush(&mut self, out: &mut Vec<Message>) -> Result<()> {
@@ -154,15 +161,13 @@ impl State {
         let State { sides, pairs, now, .. } = self;
         let entry = sides[side].get(id);
         if was_open || self.open[1 - side] > 0 {
-            for (_, partner) in sides[1 - side].of(entry.group) {
-                // Partners that arrived at this very instant have not been joined with it.
-                if partner.start < *now && (was_open || partner.end == INFINITY) {
+            for (_, partner) in sides[1 - side].of(id.group) {
+                if was_open || partner.end == INFINITY {
                     pairs.push(*now, entry.start.max(partner.start), side, entry.row, partner.row);
                 }
             }
         }
         self.open[side] -= was_open as usize;
-        self.emptied.push(entry.group);
         self.sides[side].remove(id);
     }
 
@@ -195,34 +200,31 @@ impl State {
     /// rank, the right one looks. `closed`: with both ends known, else with one that is not.
     fn meet(&mut self, side: usize, rank: usize, closed: bool) {
         let State { sides, pairs, arrived, open, now, .. } = self;
-        let Some(&id) = arrived[side].get(rank) else { return };
-        let (entry, others) = (sides[side].get(id), &sides[1 - side]);
+        let Some(row) = arrived[side].get(rank) else { return };
+        let (older, others) = (&sides[1 - side], &arrived[1 - side]);
         let open_others = open[1 - side];
-        let possible = match (closed, entry.end < INFINITY) {
-            (true, true) => others.count() > open_others,
+        let possible = match (closed, row.end < INFINITY) {
+            (true, true) => older.count() + others.len() > open_others,
             (false, true) => open_others > 0,
             (closed, false) => !closed,
         };
         if !possible {
             return;
         }
-        let limit = (rank + side) as Time;
-        for (_, partner) in others.of(entry.group) {
-            let end = entry.end.max(partner.end);
+        let older = older.of(row.group).map(|(_, partner)| (partner.end, partner.row));
+        let others = others.of(row.group, rank + side).map(|partner| (partner.end, partner.row));
+        for (end, partner) in older.chain(others) {
             // A partner that an end edge of this instant has closed was open: it is none of those with known
             // ends.
-            if (partner.start < *now || partner.note < limit)
-                && (end < INFINITY) == closed
-                && partner.end > *now
-            {
-                let other = if closed { entry.end.min(partner.end) } else { INFINITY };
-                pairs.push(*now, other, side, entry.row, partner.row);
+            if (row.end.max(end) < INFINITY) == closed && end > *now {
+                let other = if closed { row.end.min(end) } else { INFINITY };
+                pairs.push(*now, other, side, row.row, partner);
             }
         }
     }
 
-    /// Time passes `now`: all that happened at it is emitted.
-    fn commit(&mut self, groups: &mut Groups) {
+    /// Time passes `now`: all that happened at it is emitted. No row comes before `next`.
+    fn commit(&mut self, next: Time) {
         let ranks = self.arrived[0].len().max(self.arrived[1].len());
         self.join_closed(ranks);
         self.retire_all(true);
@@ -230,19 +232,29 @@ impl State {
             self.meet(0, rank, false);
             self.meet(1, rank, false);
         }
-        self.arrived.iter_mut().for_each(Vec::clear);
         self.joined = 0;
-        for group in self.emptied.drain(..) {
-            if self.sides.iter().all(|side| side.is_empty(group)) {
-                groups.remove(group);
+        self.settle(0, next);
+        self.settle(1, next);
+    }
+}
+
+impl State {
+    /// The rows of a side that started now go to its synopsis, if anyone will ask about them.
+    fn settle(&mut self, side: usize, next: Time) {
+        let State { sides, arrived, open, now, .. } = self;
+        let has_open_partners = open[1 - side] > 0;
+        arrived[side].settle(&mut sides[side], |rows, row| {
+            if row.end == INFINITY || row.end > next || has_open_partners {
+                rows.insert(row.group, row.row, *now, row.end, 0);
             }
-        }
+        });
     }
 }
 
 impl Operator for Join {
     fn held(&self) -> usize {
-        self.state.sides.iter().map(Synopsis::count).sum()
+        let State { sides, arrived, .. } = &self.state;
+        sides.iter().map(Synopsis::count).chain(arrived.iter().map(Arrivals::len)).sum()
     }
 
     fn inputs(&self) -> usize {
@@ -254,19 +266,22 @@ impl Operator for Join {
     }
 
     fn save(&self) -> Result<Vec<u8>> {
-        let State { sides: [left, right], now, joined, open, emptied, .. } = &self.state;
-        // The entries that arrived at the present instant are known by their start.
-        encode(&(self.inputs.save()?, (now, joined, open), emptied, (left.save()?, right.save()?)))
+        let State { sides: [left, right], arrived, now, joined, open, .. } = &self.state;
+        let arrived = (arrived[0].save(left)?, arrived[1].save(right)?);
+        let sides = (left.save()?, right.save()?);
+        encode(&(self.inputs.save()?, (now, joined, open), sides, arrived))
     }
 
     fn restore(&mut self, state: &[u8]) -> Result<()> {
         let Join { inputs, state: own } = self;
         let saved: SavedInputs;
-        let (left, right): (SavedSynopsis, SavedSynopsis);
-        (saved, (own.now, own.joined, own.open), own.emptied, (left, right)) = decode(state)?;
+        let sides: (SavedSynopsis, SavedSynopsis);
+        let arrived: (SavedArrivals, SavedArrivals);
+        (saved, (own.now, own.joined, own.open), sides, arrived) = decode(state)?;
         inputs.restore(saved)?;
-        own.sides = [Synopsis::restore(left)?, Synopsis::restore(right)?];
-        own.arrived = [own.sides[0].started_at(own.now), own.sides[1].started_at(own.now)];
+        let (mut left, mut right) = (Synopsis::restore(sides.0)?, Synopsis::restore(sides.1)?);
+        own.arrived = [Arrivals::restore(arrived.0, &mut left)?, Arrivals::restore(arrived.1, &mut right)?];
+        own.sides = [left, right];
         Ok(())
     }
 }
