@@ -74,6 +74,7 @@ def programs(line: Line, events: pa.Table, threads: int) -> Programs:
     def answer(query: str) -> Answer:
         row = connection.execute(query.format(window=line.window)).fetchone()
         assert row is not None, "an aggregate without keys has one row"
-        return Answer(*(int(value) for value in row))
+        # A sum over no rows is null.
+        return Answer(*(int(value or 0) for value in row))
 
     return {name: timed(partial(answer, query)) for name, query in QUERIES[line.query].items()}

@@ -141,8 +141,9 @@ impl<B: Borrow<Batch>> TimeMerge<B> {
 
     /// The next punctuation of the merged order, if it is next.
     ///
-    /// If the input that is behind is so by the time of a row, that row is out and says how far time has come;
-    /// if it is by a punctuation, that is handed on, whether the inputs ahead of it have punctuated or not.
+    /// If the input that is behind is so by the time of a row, that row is out and says how far time has
+    /// come; if it is by a punctuation, that is handed on, whether the inputs ahead of it have punctuated or
+    /// not.
     pub(crate) fn punctuation(&mut self) -> Option<Time> {
         let time = self.inputs.iter().map(|i| i.head().0).min()?;
         (time > self.watermark && self.inputs.iter().any(|i| i.punctuated == time)).then(|| {

@@ -1,8 +1,8 @@
 //! Counts and sums events per key over hopping windows.
 //!
 //! A hop is an epoch: the events of the hop before it enter, those that entered ten hops ago leave, and
-//! `count_total` keeps the count and the sum of each key. What it says is a change from one hop to the next, so
-//! a row `(count, sum)` that stands for `n` windows is counted `n` times in the totals, which makes them
+//! `count_total` keeps the count and the sum of each key. What it says is a change from one hop to the next,
+//! so a row `(count, sum)` that stands for `n` windows is counted `n` times in the totals, which makes them
 //! comparable with those of engines that write a row a window.
 
 use crate::{Events, Totals};

@@ -1,8 +1,8 @@
 //! Joins the low and the later high values of a key that are less than a window apart.
 //!
-//! A tick is an epoch. A low value enters at its tick and leaves a window later, a high one leaves at the next
-//! tick, so a pair lives for one tick. The join says when a pair comes and goes, in any order; a change by `n`
-//! at a tick counts `n` times for each tick that is left, so all changes of a pair add up to one.
+//! A tick is an epoch. A low value enters at its tick and leaves a window later, a high one leaves at the
+//! next tick, so a pair lives for one tick. The join says when a pair comes and goes, in any order; a change
+//! by `n` at a tick counts `n` times for each tick that is left, so all changes of a pair add up to one.
 
 use crate::{Events, Totals};
 use differential_dataflow::input::InputSession;
@@ -13,7 +13,8 @@ use timely::worker::Worker;
 
 const EVENTS_A_TICK: usize = 10;
 
-/// Ticks that may be in flight. Fewer cost more each, and with more the changes of longer ago are not compacted.
+/// Ticks that may be in flight. Fewer cost more each, and with more the changes of longer ago are not
+/// compacted.
 const TICKS_IN_FLIGHT: usize = 10_000;
 
 pub fn join(worker: &mut Worker, events: &Events, window: usize) -> Totals {

@@ -1,7 +1,7 @@
-//! `Session`: per key, rows that follow each other within a timeout form a session. Each row lives from its own
-//! start to the end of its session; or it comes when the session has ended, as a point at that instant, with
-//! the first instant of the session as its last column. The key is columns only: it says which rows belong
-//! together.
+//! `Session`: per key, rows that follow each other within a timeout form a session. Each row lives from its
+//! own start to the end of its session; or it comes when the session has ended, as a point at that instant,
+//! with the first instant of the session as its last column. The key is columns only: it says which rows
+//! belong together.
 
 use super::{check_count, listed, only_input, shape::Shape, subtree::Subtree};
 use crate::names::column_name;

@@ -95,7 +95,8 @@ impl Synopsis {
     }
 
     /// Adds a row at the end of its group's list.
-    /// It takes constant time, or, where it ends before others that came before it, time logarithmic in those.
+    /// It takes constant time, or, where it ends before others that came before it, time logarithmic in
+    /// those.
     pub fn insert(&mut self, group: u32, row: RowRef, start: Time, end: Time, note: Time) -> EntryId {
         self.lists.grow(group as usize + 1);
         debug_assert!(end > BEGINNING);
@@ -266,8 +267,8 @@ impl Synopsis {
     }
 
     /// Lets go of batches without living rows, and moves the living together if they are few among the dead.
-    /// Afterwards at most 4096 rows more than twice the living are kept beside the pinned batches, and a batch
-    /// for every 64 living rows beside 64 others.
+    /// Afterwards at most 4096 rows more than twice the living are kept beside the pinned batches, and a
+    /// batch for every 64 living rows beside 64 others.
     /// Places of rows mean nothing afterwards.
     pub fn tidy(&mut self) -> Result<()> {
         self.kept.drop_unused();

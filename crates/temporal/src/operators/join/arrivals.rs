@@ -1,7 +1,7 @@
 //! The rows of one side that started at the present instant.
 //!
-//! Invariants: rows are ranked by arrival; their batches are pinned. Of few rows those of a group are found by
-//! a look at all of them; where there are many, those of each group form a list.
+//! Invariants: rows are ranked by arrival; their batches are pinned. Of few rows those of a group are found
+//! by a look at all of them; where there are many, those of each group form a list.
 
 use crate::synopsis::{RowRef, Synopsis};
 use crate::time::Time;

@@ -7,8 +7,8 @@
 //! Invariants: a pair was emitted as a start edge exactly if one of its rows was without a known end. The
 //! synopses hold the rows that started before the present; those that start now are ranked on each side by
 //! arrival, and go to the synopsis of their side when time passes. A row that has ended by the next instant
-//! never does, unless a pair that it is in has to be ended. What is emitted of an instant has one order, which
-//! does not depend on which side came first:
+//! never does, unless a pair that it is in has to be ended. What is emitted of an instant has one order,
+//! which does not depend on which side came first:
 //!
 //! 1. ends that were known before;
 //! 2. pairs of rows with known ends, by the later rank of the two. Nothing can take such a pair back, so
