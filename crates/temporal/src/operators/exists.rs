@@ -66,7 +66,7 @@ impl Pairing for State {
         (side == 0).then_some(&mut self.left)
     }
 
-    fn expect(&mut self, _side: usize, _groups: &[u32], capacity: usize) {
+    fn expect(&mut self, _groups: &[u32], capacity: usize) {
         self.matches.resize(capacity.max(self.matches.len()), 0);
     }
 

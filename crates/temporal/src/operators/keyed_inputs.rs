@@ -137,8 +137,8 @@ pub(crate) trait Pairing {
     /// Where rows of a side are kept, if they are.
     fn synopsis(&mut self, side: usize) -> Option<&mut Synopsis>;
 
-    /// Makes room for so many groups, of which these rows of a side will come soon.
-    fn expect(&mut self, _side: usize, _groups: &[u32], _capacity: usize) {}
+    /// Makes room for so many groups. Rows of these will come soon.
+    fn expect(&mut self, _groups: &[u32], _capacity: usize) {}
 
     /// Takes in a row at the present instant.
     fn arrive(&mut self, row: Arrival);
@@ -229,7 +229,7 @@ impl KeyedInputs {
             }
             if row == rows.unknown {
                 groups.number(rows, state)?;
-                state.expect(side, &rows.numbers, groups.groups.capacity());
+                state.expect(&rows.numbers, groups.groups.capacity());
             }
             let group = rows.numbers[row + rows.numbers.len() - rows.unknown];
             groups.waiting[group as usize] -= 1;

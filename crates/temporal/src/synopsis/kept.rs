@@ -39,6 +39,8 @@ pub(super) struct KeptBatches {
     unused: Vec<u32>,
     /// The rows of the batches that are not pinned, dead ones included.
     rows: usize,
+    /// How many batches are pinned.
+    pinned: usize,
 }
 
 impl KeptBatches {
@@ -69,6 +71,7 @@ impl KeptBatches {
         let Some(kept) = &mut self.batches[place as usize] else { return };
         if kept.pins == 0 {
             self.rows -= kept.rows.num_rows();
+            self.pinned += 1;
         }
         kept.pins += 1;
     }
@@ -79,6 +82,7 @@ impl KeptBatches {
         kept.pins -= 1;
         if kept.pins == 0 {
             self.rows += kept.rows.num_rows();
+            self.pinned -= 1;
             self.unused.push(place);
         }
     }
@@ -134,8 +138,9 @@ impl KeptBatches {
     }
 
     /// Whether it is worth while to move the living rows together: there are many dead ones, or many batches.
+    /// Pinned batches cannot be moved, and do not count.
     pub fn is_sparse(&self, living: usize) -> bool {
-        let batches = self.batches.len() - self.free.len();
+        let batches = self.batches.len() - self.free.len() - self.pinned;
         self.rows > 4096 + 2 * living || batches > 64 + living / 64
     }
 

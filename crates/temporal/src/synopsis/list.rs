@@ -143,6 +143,9 @@ impl Rest {
 /// Stands for no list.
 const NONE: u32 = u32::MAX;
 
+/// The most lists that are fetched at once.
+const FETCHED: usize = 64;
+
 /// The lists of all groups. A group without entries has none, so that what is looked at lies close together.
 #[derive(Debug, Default)]
 pub(super) struct Lists {
@@ -206,9 +209,9 @@ impl Lists {
         self.free.push(std::mem::replace(&mut self.places[group as usize], NONE));
     }
 
-    /// Fetches the lists of some groups, so that memory is waited for once.
+    /// Fetches the lists of some groups, of the first 64 at most, so that memory is waited for once.
     pub fn fetch(&self, groups: impl Iterator<Item = u32>) {
-        let mut places = [NONE; 64];
+        let mut places = [NONE; FETCHED];
         let mut count = 0;
         for (place, group) in places.iter_mut().zip(groups) {
             *place = self.places[group as usize];

@@ -87,3 +87,10 @@ fn a_rank_without_a_counterpart_waits_for_time() {
     ];
     assert_eq!(joined(ended), [0, 1, 0, 1]);
 }
+
+#[test]
+fn rows_of_one_instant_may_come_one_at_a_time() {
+    let rows = 40_000;
+    let messages = (0..rows).map(|row| (row % 2, points(100, &[row as i64 / 2]))).collect();
+    assert_eq!(joined(messages).iter().sum::<usize>(), rows / 2);
+}

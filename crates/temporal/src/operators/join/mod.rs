@@ -104,7 +104,7 @@ impl Pairing for State {
         Some(&mut self.sides[side])
     }
 
-    fn expect(&mut self, _side: usize, groups: &[u32], capacity: usize) {
+    fn expect(&mut self, groups: &[u32], capacity: usize) {
         self.sides.iter_mut().for_each(|side| side.expect(groups, capacity));
     }
 
@@ -236,9 +236,7 @@ impl State {
         self.settle(0, next);
         self.settle(1, next);
     }
-}
 
-impl State {
     /// The rows of a side that started now go to its synopsis, if anyone will ask about them.
     fn settle(&mut self, side: usize, next: Time) {
         let State { sides, arrived, open, now, .. } = self;
