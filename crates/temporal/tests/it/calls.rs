@@ -124,7 +124,8 @@ fn of_numbers(function: &F, numbers: Vec<f64>) -> Value {
         F::Percentile { fraction, .. } => continuous(numbers, fraction.value()),
         other => panic!("{other} is not in the model"),
     };
-    Value::Float(float)
+    // A computed NaN is the positive one, whose place in the order of floats a condition can see.
+    Value::Float(if float.is_nan() { f64::NAN } else { float })
 }
 
 /// The variance, in squares of a unit by which nothing overflows.

@@ -96,6 +96,16 @@ proptest! {
         check(&plan, &[left.without_huge_floats(), right.without_huge_floats()], &dice);
     }
 
+    /// A condition on what an aggregate gives.
+    #[test]
+    fn conditions_on_results(
+        stream in streams_near_zero(Kinds::Any, 16), aggregates in aggregates(variants()),
+        condition in conditions(), dice in dice(),
+    ) {
+        let steps = aggregates.into_iter().chain([Step::Where(condition)]);
+        check(&steps.fold(Plan::Input(0), Plan::then), &[stream.without_huge_floats()], &dice);
+    }
+
     /// Relations without a beginning beside streams.
     #[test]
     fn what_was_always_there(
