@@ -61,8 +61,9 @@ def run(page: Path) -> list[Outcome]:
 
 @pytest.fixture
 def in_a_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run where `data/` is found and what a page writes is thrown away."""
-    (tmp_path / "data").symlink_to(ROOT / "data")
+    """Run where `data/` and `benches/` are found and what a page writes is thrown away."""
+    for folder in ("data", "benches"):
+        (tmp_path / folder).symlink_to(ROOT / folder)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", WIDTH)
 

@@ -78,6 +78,51 @@ def test_sessions_are_kept_per_key(clicks: wb.ShardedStream) -> None:
     assert (9, 10, 3) in whole
 
 
+def test_a_session_ends_at_its_cap() -> None:
+    rows = wb.from_rows([(3,), (5,), (7,), (9,)], schema=["time"], time="time")
+    ends = {
+        cap: [
+            row.end for row in rows.query(lambda q, cap=cap: q.session(4, max_duration=5, cap=cap)).to_rows()
+        ]
+        for cap in ("first", "grid")
+    }
+    assert ends == {"first": [8, 8, 8, 13], "grid": [10, 10, 10, 10]}
+    with pytest.raises(wb.InvalidError, match='cap is "first" or "grid", not "week"'):
+        rows.query(lambda q: q.session(4, max_duration=5, cap="week"))  # type: ignore[arg-type]
+
+
+SESSION_AGGREGATES = [
+    "key, window_start, window_end, count(*) as n, sum(v * 2) as total, min(text) as least",
+    "window_end, key, avg(v) filter (where v % 2 = 1) as odd, max(v + length(text)) as longest",
+    "key, count(distinct v) as n, stddev(v) as deviation",
+    "key, window_end - window_start as lasts, count(*) as n",
+    "key, window_start, sum(v + window_start) as late, first_value(text order by v) as least",
+    "window_start, sum(v) as total",
+]
+
+
+@pytest.mark.parametrize("shards", [1, 2])
+@pytest.mark.parametrize("columns", SESSION_AGGREGATES)
+def test_aggregates_over_sessions_are_those_of_their_rows(columns: str, shards: int) -> None:
+    rows = [(t // 3, [None, "a", "b"][t * t % 7 % 3], t * 7 % 11, "xyz"[t % 3]) for t in range(200)]
+    rows = sorted(rows + [(t + 5 * (t % 4), *row) for t, *row in rows if t > 50], key=lambda row: row[0])
+    events = wb.from_rows(rows, schema=["t", "key", "v", "text"], time="t")
+    groups = [
+        c for c in columns.split(", ") if c in ("key", "window_start", "window_end") or " as lasts" in c
+    ]
+    by = ", ".join(group.split(" as ")[0] for group in groups)
+
+    def aggregates(source: str) -> list[tuple[Any, ...]]:
+        query = f"select {columns} from {source} group by {by}"
+        return sorted(lifetimes(wb.sql(query, shards=shards, events=events)), key=repr)
+
+    as_they_come = aggregates("session(events, t, 3, key)")
+    # A filter is not looked through: there the aggregate reads the rows of each session.
+    kept = aggregates("(select * from session(events, t, 3, key) where v > -1) s")
+    assert as_they_come == kept
+    assert len(kept) > 2
+
+
 def test_lifetimes(clicks: wb.ShardedStream) -> None:
     first = clicks.query(lambda q: q.where(lambda e: e.time == 1).select("item"))
     assert run(first, lambda q: q.shift(4)) == [(5, 6, "a")]

@@ -211,6 +211,7 @@ PLANS = {
             .clip(4)
             .chop(3, offset=1)
             .session(3, max_duration=30)
+            .session(4, max_duration=30, cap="grid")
             .with_start("at")
             .alter_lifetime(lambda s: s + 1, lambda s, t: t - s)
             .point_at_end()

@@ -301,7 +301,12 @@ class LifetimeMethods(PlanBuilder):
         return type(self)(self._plan.sliding(size, closed))
 
     def session(
-        self, timeout: Duration, *, max_duration: Duration | None = None, start: str | None = None
+        self,
+        timeout: Duration,
+        *,
+        max_duration: Duration | None = None,
+        cap: Literal["first", "grid"] = "first",
+        start: str | None = None,
     ) -> Self:
         """
         Let every row live until the end of its session: the last event before a pause, and the pause.
@@ -315,8 +320,12 @@ class LifetimeMethods(PlanBuilder):
         timeout
             The pause that ends a session; positive.
         max_duration
-            A session ends at the latest at a multiple of this: at the first that is so long after its first
-            event, or longer. So it lasts less than twice as long. By default there is no such limit.
+            A session ends at the latest so long after its first event, and the next event begins another. By
+            default there is no such limit.
+        cap
+            ``"grid"``: a session ends at the latest at the first multiple of `max_duration` that is so long
+            after its first event, or longer. So it lasts less than twice as long, and long sessions of all
+            keys end at the same instants. It is the rule of Trill's `SessionTimeoutWindow`.
         start
             The name of a new last column with the first instant of the session. Rows are points at the end
             of their session then.
@@ -330,8 +339,8 @@ class LifetimeMethods(PlanBuilder):
         Raises
         ------
         InvalidError
-            If the stream has no time, a duration is not a positive whole number of ticks, or there is a
-            column named `start` already.
+            If the stream has no time, a duration is not a positive whole number of ticks, `cap` is another
+            word, or there is a column named `start` already.
 
         Examples
         --------
@@ -343,7 +352,7 @@ class LifetimeMethods(PlanBuilder):
         >>> clicks.query(lambda q: q.session(10, start="first").aggregate(**n_and_first)).to_rows()
         [Row(start=15, end=16, n=2, first=3), Row(start=30, end=31, n=1, first=20)]
         """
-        return type(self)(self._plan.session(timeout, max_duration, start))
+        return type(self)(self._plan.session(timeout, max_duration, cap, start))
 
     def chop(self, period: Duration, *, offset: Duration = 0, zone: str | None = None) -> Self:
         """

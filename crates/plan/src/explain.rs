@@ -19,6 +19,7 @@ use datafusion::logical_expr::{
     Aggregate, Expr, FetchType, Join, Limit, LogicalPlan, Projection, SkipType, Sort, TableScan,
 };
 use std::collections::HashMap;
+use whimbrel_temporal::operators::SessionCap;
 use whimbrel_temporal::{Closed, Disorder, IngressOptions, Lifetimes, OnCompleted, Punctuate};
 
 /// Beyond this width the properties are no longer lined up.
@@ -428,8 +429,12 @@ fn describe_change(node: &ChangeLifetimes) -> Result<String> {
 /// `session 30m max 4h by user, rows at its end, with its start as first`
 fn describe_session(session: &Session) -> Result<String> {
     let mut text = format!("session {}", ticks(session.timeout, &session.input)?);
-    if let Some(max) = session.max_duration {
-        text.push_str(&format!(" max {}", ticks(max, &session.input)?));
+    match session.cap {
+        Some(SessionCap::After(most)) => text.push_str(&format!(" max {}", ticks(most, &session.input)?)),
+        Some(SessionCap::OnGrid(most)) => {
+            text.push_str(&format!(" max {} on a grid", ticks(most, &session.input)?));
+        }
+        None => {}
     }
     if !session.key.is_empty() {
         text.push_str(&format!(" by {}", listed(&session.key)));

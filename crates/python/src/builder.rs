@@ -13,8 +13,10 @@ use pyo3::types::{PyBytes, PyDict};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use whimbrel_plan::nodes::Fill;
-use whimbrel_plan::{Agg, AggFunction, Call as AggregateCall, Groups, JoinHow, JoinKind, Scope, Stream};
-use whimbrel_temporal::operators::Fraction;
+use whimbrel_plan::{
+    Agg, AggFunction, Call as AggregateCall, Duration, Groups, JoinHow, JoinKind, Scope, Stream,
+};
+use whimbrel_temporal::operators::{Fraction, SessionCap};
 use whimbrel_temporal::{Closed, DurationRule, Lifetimes, StartRule};
 
 use crate::aggregate::NativeAggregate;
@@ -47,6 +49,15 @@ fn closed(side: &str) -> PyResult<Closed> {
         "left" => Ok(Closed::Left),
         "right" => Ok(Closed::Right),
         other => Err(invalid(format!("closed is \"left\" or \"right\", not \"{other}\""))),
+    }
+}
+
+/// How the longest duration of a session counts.
+fn session_cap(cap: &str) -> PyResult<fn(Duration) -> SessionCap<Duration>> {
+    match cap {
+        "first" => Ok(SessionCap::After),
+        "grid" => Ok(SessionCap::OnGrid),
+        other => Err(invalid(format!("cap is \"first\" or \"grid\", not \"{other}\""))),
     }
 }
 
@@ -310,17 +321,19 @@ impl NativePlan {
     }
 
     /// Windows that end when no row comes for a while.
-    #[pyo3(signature = (timeout, max_duration, start))]
+    #[pyo3(signature = (timeout, max_duration, cap, start))]
     fn session(
         &self,
         timeout: Length,
         max_duration: Option<Length>,
+        cap: &str,
         start: Option<&str>,
     ) -> PyResult<NativePlan> {
-        let (timeout, max) = (timeout.0, max_duration.map(|d| d.0));
+        let cap = session_cap(cap)?;
+        let cap = max_duration.map(|most| cap(most.0));
         NativePlan::wrap(match start {
-            Some(start) => self.stream.session_windows(timeout, max, start),
-            None => self.stream.session(timeout, max),
+            Some(start) => self.stream.session_windows(timeout.0, cap, start),
+            None => self.stream.session(timeout.0, cap),
         })
     }
 

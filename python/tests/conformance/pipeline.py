@@ -263,7 +263,7 @@ def _hopping(node: Fields, inputs: dict[str, Node]) -> Node:
 
 def _session(node: Fields, inputs: dict[str, Node]) -> Node:
     source = _source(node, inputs)
-    stream = source.stream.session(node["timeout"], max_duration=node.get("max_duration"))
+    stream = source.stream.session(node["timeout"], max_duration=node.get("max_duration"), cap="grid")
     return replace(source, stream=stream)
 
 

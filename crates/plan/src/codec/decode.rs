@@ -209,9 +209,9 @@ impl Decoder {
             Node::WithStart { input, name, time } => {
                 extension(WithStart::try_new(self.copy(*input)?, name.clone(), data_type(time)?)?)
             }
-            Node::Session { input, key, timeout, max_duration, start } => {
+            Node::Session { input, key, timeout, cap, start } => {
                 let (input, key) = (self.copy(*input)?, self.exprs(key)?);
-                let session = Session::try_new(input, key, *timeout, *max_duration)?;
+                let session = Session::try_new(input, key, *timeout, *cap)?;
                 extension(match start {
                     Some((name, time)) => session.with_first_instant(name.clone(), data_type(time)?)?,
                     None => session,

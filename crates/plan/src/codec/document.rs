@@ -9,6 +9,7 @@ use crate::nodes::{DetectSettings, HoppingWindows, Partitioning, QuantizeGrid, S
 use crate::pattern::Pattern;
 use crate::row_pattern::RowPattern;
 use serde::{Deserialize, Serialize};
+use whimbrel_temporal::operators::SessionCap;
 use whimbrel_temporal::{DurationRule, IngressOptions, StartRule};
 
 /// The place of a step in its document.
@@ -105,7 +106,7 @@ pub(super) enum Node {
         input: StepId,
         key: Vec<Message>,
         timeout: i64,
-        max_duration: Option<i64>,
+        cap: Option<SessionCap>,
         start: Option<(String, String)>,
     },
     /// Lifetimes are cut, moved or put together.

@@ -261,7 +261,7 @@ impl Encoder {
                 input: self.plan(&of.input)?,
                 key: self.exprs(&of.key)?,
                 timeout: of.timeout,
-                max_duration: of.max_duration,
+                cap: of.cap,
                 start: of.first_instant().map(|(name, time)| (name, time.to_string())),
             },
             nodes::Node::ChangeLifetimes(of) => {

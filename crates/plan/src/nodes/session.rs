@@ -12,6 +12,7 @@ use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 use whimbrel_temporal::Lifetimes;
+use whimbrel_temporal::operators::SessionCap;
 
 /// Lifetimes reach to the end of their session.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd)]
@@ -22,8 +23,8 @@ pub struct Session {
     pub key: Subtree<Vec<Expr>>,
     /// Ticks without an event after which a session is over; positive.
     pub timeout: i64,
-    /// Ticks after which a session ends in any case; positive.
-    pub max_duration: Option<i64>,
+    /// When a session ends in any case, in ticks; positive.
+    pub cap: Option<SessionCap>,
     /// Rows come when their session has ended, with its first instant in a column of this name.
     pub start: Option<String>,
     shape: Shape,
@@ -38,10 +39,10 @@ impl Session {
         input: LogicalPlan,
         key: Vec<Expr>,
         timeout: i64,
-        max_duration: Option<i64>,
+        cap: Option<SessionCap>,
     ) -> Result<Self> {
         let shape = Shape::of_input(&input)?;
-        Ok(Session { input: input.into(), key: key.into(), timeout, max_duration, start: None, shape })
+        Ok(Session { input: input.into(), key: key.into(), timeout, cap, start: None, shape })
     }
 
     /// The same, but rows come when their session has ended. `time` is the stream's time type, which the
@@ -95,8 +96,10 @@ impl UserDefinedLogicalNodeCore for Session {
 
     fn fmt_for_explain(&self, f: &mut fmt::Formatter) -> fmt::Result {
         write!(f, "Session: key=[{}], timeout={}", listed(&self.key), self.timeout)?;
-        if let Some(max) = self.max_duration {
-            write!(f, ", max={max}")?;
+        match self.cap {
+            Some(SessionCap::After(ticks)) => write!(f, ", max={ticks}")?,
+            Some(SessionCap::OnGrid(ticks)) => write!(f, ", max={ticks} on a grid")?,
+            None => {}
         }
         match &self.start {
             Some(name) => write!(f, ", start={name}"),
@@ -107,7 +110,7 @@ impl UserDefinedLogicalNodeCore for Session {
     fn with_exprs_and_inputs(&self, exprs: Vec<Expr>, inputs: Vec<LogicalPlan>) -> Result<Self> {
         check_count("Session", &exprs, self.key.len())?;
         let input = only_input("Session", inputs)?;
-        let session = Session::try_new(input, exprs, self.timeout, self.max_duration)?;
+        let session = Session::try_new(input, exprs, self.timeout, self.cap)?;
         match self.first_instant() {
             Some((name, time)) => session.with_first_instant(name, time),
             None => Ok(session),

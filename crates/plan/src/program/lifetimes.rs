@@ -19,6 +19,7 @@ use crate::nodes::{
 use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::{DFSchema, Result, plan_err};
 use datafusion::logical_expr::{Expr, LogicalPlan};
+use whimbrel_temporal::operators::SessionCap;
 use whimbrel_temporal::{Closed, DurationRule, StartRule};
 
 /// A number of ticks as a duration in the unit of the stream's time.
@@ -205,18 +206,21 @@ impl Reader {
             return plan_err!("a session over a relation without a time");
         };
         let mut arguments = vec![Doc::text(duration_text(node.timeout, &unit))];
-        if let Some(max) = node.max_duration {
-            arguments.push(Doc::keyword("max_duration", Doc::text(duration_text(max, &unit))));
+        if let Some(SessionCap::After(most) | SessionCap::OnGrid(most)) = node.cap {
+            arguments.push(Doc::keyword("max_duration", Doc::text(duration_text(most, &unit))));
         }
-        let (timeout, max) =
-            (duration(node.timeout, &unit), node.max_duration.map(|max| duration(max, &unit)));
+        if let Some(SessionCap::OnGrid(_)) = node.cap {
+            arguments.push(Doc::keyword("cap", Doc::Text(python_string("grid"))));
+        }
+        let timeout = duration(node.timeout, &unit);
+        let cap = node.cap.map(|cap| cap.map(|most| duration(most, &unit)));
         let result = match &node.start {
             Some(start) => {
                 arguments.push(Doc::keyword("start", Doc::Text(python_string(start))));
                 scope.columns.push(start.clone());
-                stream.session_windows(timeout, max, start)?
+                stream.session_windows(timeout, cap, start)?
             }
-            None => stream.session(timeout, max)?,
+            None => stream.session(timeout, cap)?,
         };
         Ok(self.add_step(scope, StepKind::QueryMethod, Doc::call(".session", arguments), result))
     }

@@ -13,6 +13,7 @@ use crate::resolve::resolve;
 use arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, Result, plan_err};
 use datafusion::logical_expr::{Expr, ExprSchemable};
+use whimbrel_temporal::operators::SessionCap;
 use whimbrel_temporal::{Closed, DurationRule, StartRule};
 
 impl Stream {
@@ -225,8 +226,8 @@ impl Stream {
     ///
     /// # Errors
     /// `Plan` if this is a relation, or a duration is not positive or does not fit its time.
-    pub fn session(&self, timeout: impl Into<Duration>, max: Option<Duration>) -> Result<Stream> {
-        self.then(extension(self.session_of(timeout.into(), max)?))
+    pub fn session(&self, timeout: impl Into<Duration>, cap: Option<SessionCap<Duration>>) -> Result<Stream> {
+        self.then(extension(self.session_of(timeout.into(), cap)?))
     }
 
     /// The rows of sessions, as [`session`](Stream::session) has them, each when its session has ended: as a
@@ -237,23 +238,26 @@ impl Stream {
     pub fn session_windows(
         &self,
         timeout: impl Into<Duration>,
-        max: Option<Duration>,
+        cap: Option<SessionCap<Duration>>,
         start: &str,
     ) -> Result<Stream> {
         let time = self.time("session")?.clone();
         if self.df_schema().has_column_with_unqualified_name(start) {
             return plan_err!("session: there is a column {start:?} already; choose another name");
         }
-        let session = self.session_of(timeout.into(), max)?;
+        let session = self.session_of(timeout.into(), cap)?;
         self.then(extension(session.with_first_instant(start.to_string(), time)?))
     }
 
     /// Sessions by the current key.
-    fn session_of(&self, timeout: Duration, max: Option<Duration>) -> Result<Session> {
+    fn session_of(&self, timeout: Duration, cap: Option<SessionCap<Duration>>) -> Result<Session> {
         let time = self.time("session")?;
         let timeout = timeout.positive_ticks(time, "session: timeout")?;
-        let max = max.map(|m| m.positive_ticks(time, "session: max_duration")).transpose()?;
-        Session::try_new(self.input(), self.key_exprs(), timeout, max)
+        let longest = cap.as_ref().map(SessionCap::duration);
+        let ticks =
+            longest.map(|longest| longest.positive_ticks(time, "session: max_duration")).transpose()?;
+        let cap = cap.zip(ticks).map(|(cap, ticks)| cap.map(|_| ticks));
+        Session::try_new(self.input(), self.key_exprs(), timeout, cap)
     }
 
     /// Lifetimes are cut at every multiple of `period` (plus `offset`): the same relation, whose rows start

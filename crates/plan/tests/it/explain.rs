@@ -6,6 +6,7 @@ use arrow::datatypes::DataType;
 use datafusion::logical_expr::lit;
 use whimbrel_plan::nodes::TimeSpec;
 use whimbrel_plan::{Agg, AggFunction, JoinKind, Scope, Stream, column};
+use whimbrel_temporal::operators::SessionCap;
 use whimbrel_temporal::{Disorder, IngressOptions, OnCompleted, Punctuate};
 
 /// Compares with a file beside this one. `BLESS=1 cargo test` writes the files anew.
@@ -52,7 +53,7 @@ fn every_other_step() {
         .unwrap()
         .rekey(vec![column("user")])
         .unwrap()
-        .session("30m", Some("2h".into()))
+        .session("30m", Some(SessionCap::After("2h".into())))
         .unwrap()
         .clip_constant("1h")
         .unwrap();

@@ -6,6 +6,7 @@ use datafusion::logical_expr::lit;
 use whimbrel_plan::calendar::Grid;
 use whimbrel_plan::nodes::{AlterLifetime, LifetimeChange};
 use whimbrel_plan::{Duration, Node, Stream, column, node};
+use whimbrel_temporal::operators::SessionCap;
 use whimbrel_temporal::{Closed, DurationRule, Lifetimes, StartRule};
 
 #[track_caller]
@@ -156,14 +157,18 @@ fn lifetimes_that_keep_their_length_but_snap() {
 
 #[test]
 fn sessions_are_per_key() {
-    let stream = clicks().rekey(vec![column("user")]).unwrap().session("30m", Some("2h".into())).unwrap();
+    let stream = clicks()
+        .rekey(vec![column("user")])
+        .unwrap()
+        .session("30m", Some(SessionCap::OnGrid("2h".into())))
+        .unwrap();
     let Some(Node::Session(session)) = node(stream.plan()) else { panic!("no session") };
     assert_eq!(*session.key, [column("user")]);
-    assert_eq!((session.timeout, session.max_duration), (30 * MINUTE, Some(120 * MINUTE)));
+    assert_eq!((session.timeout, session.cap), (30 * MINUTE, Some(SessionCap::OnGrid(120 * MINUTE))));
     assert_eq!(stream.properties().lifetimes, Lifetimes::Any);
     assert_eq!(stream.properties().key, ["user"]);
     assert_eq!(
-        invalid(clicks().session("30m", Some("-1h".into()))),
+        invalid(clicks().session("30m", Some(SessionCap::After("-1h".into())))),
         "session: max_duration: \"-1h\" is negative; give a positive duration"
     );
 }

@@ -1,6 +1,6 @@
 //! Snapshot aggregates: group by, distinct, and the first step of a combined aggregate.
 
-use super::exprs::{columns, keyed, physical};
+use super::exprs::{column, keyed, physical};
 use super::{grouping_sets, replay};
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::{Field, SchemaRef};
@@ -144,11 +144,25 @@ fn as_planned(graph: &mut Graph, node: NodeId, from: &SchemaRef, to: &SchemaRef)
     if from.fields() == to.fields() {
         return node;
     }
-    let exprs = columns(from, 0..to.fields().len()).into_iter().zip(to.fields()).enumerate().map(
-        |(i, (e, field))| match from.field(i).data_type() == field.data_type() {
-            true => e,
-            false => Arc::new(CastExpr::new(e, field.data_type().clone(), None)) as Arc<dyn PhysicalExpr>,
-        },
-    );
+    select_as_planned(graph, node, from, &Vec::from_iter(0..to.fields().len()), to)
+}
+
+/// Renames and casts the columns at these places to the schema of the plan.
+pub(super) fn select_as_planned(
+    graph: &mut Graph,
+    node: NodeId,
+    from: &SchemaRef,
+    places: &[usize],
+    to: &SchemaRef,
+) -> NodeId {
+    let exprs = places.iter().zip(to.fields()).map(|(&place, field)| {
+        let column = column(from, place);
+        match from.field(place).data_type() == field.data_type() {
+            true => column,
+            false => {
+                Arc::new(CastExpr::new(column, field.data_type().clone(), None)) as Arc<dyn PhysicalExpr>
+            }
+        }
+    });
     graph.add(Box::new(Select::new(exprs.collect(), to.clone())), &[node])
 }

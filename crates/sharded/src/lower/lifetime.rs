@@ -122,7 +122,7 @@ fn session(graph: &mut Graph, node: &nodes::Session, input: NodeId) -> Result<No
     if input.schema.fields().len() != node.input.schema().fields().len() {
         return internal_err!("the key of a session is columns");
     }
-    let mut operator = operators::Session::new(input.key, node.timeout, node.max_duration);
+    let mut operator = operators::Session::new(input.key, node.timeout, node.cap);
     if node.start.is_some() {
         operator = operator.windows(node.schema().inner().clone());
     }

@@ -36,6 +36,7 @@ mod replay;
 mod row_pattern;
 mod rows;
 mod sequential_union;
+mod session_aggregate;
 mod sliding;
 mod split_filters;
 mod sums;

@@ -1,5 +1,6 @@
 //! A temporal stage as a graph of operators.
 
+use super::session_aggregate::{self, Role};
 use super::{aggregate, arithmetic, canonical, join, lifetime, rows, top_k, window};
 use crate::stage::{Node, Operand, OutputMode, Stage};
 use datafusion::common::{Result, internal_err, plan_err};
@@ -28,11 +29,15 @@ pub(crate) fn graph(stage: &Stage, coalesce: Option<(usize, CoalesceOrder)>) -> 
         CoalesceOrder::Start => aggregate_of_output(stage, output),
         CoalesceOrder::End => None,
     });
+    let mut roles = session_aggregate::roles(stage)?;
     for (number, Node { plan, inputs }) in stage.nodes.iter().enumerate() {
         let inputs: Vec<NodeId> = inputs.iter().map(|i| node_of(i, &nodes)).collect();
         let emission = if emits_intervals == Some(number) { Emission::OnClose } else { Emission::OnStart };
-        let node = lower(&mut graph, plan, &inputs, emission)?;
-        nodes.push(node);
+        nodes.push(match roles.remove(&number) {
+            Some(Role::Part) => inputs[0],
+            Some(Role::Whole(aggregate)) => aggregate.lower(&mut graph, inputs[0])?,
+            None => lower(&mut graph, plan, &inputs, emission)?,
+        });
     }
     for (number, output) in stage.outputs.iter().enumerate() {
         let mut node = node_of(&output.operand, &nodes);
@@ -55,9 +60,7 @@ fn aggregate_of_output(stage: &Stage, output: usize) -> Option<usize> {
     let mut operand = stage.outputs[output].operand;
     loop {
         let Operand::Node(node) = operand else { return None };
-        let readers = stage.nodes.iter().flat_map(|n| &n.inputs).filter(|input| **input == operand).count();
-        let outputs = stage.outputs.iter().filter(|o| o.operand == operand).count();
-        if readers + outputs > 1 {
+        if stage.readers(operand) > 1 {
             return None;
         }
         match &stage.nodes[node].plan {

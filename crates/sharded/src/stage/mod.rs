@@ -161,6 +161,15 @@ pub struct Output {
     pub readers: Vec<(usize, usize)>,
 }
 
+impl Stage {
+    /// How many nodes and outputs of the stage read an operand.
+    pub(crate) fn readers(&self, operand: Operand) -> usize {
+        let nodes =
+            self.nodes.iter().flat_map(|node| &node.inputs).filter(|input| **input == operand).count();
+        nodes + self.outputs.iter().filter(|output| output.operand == operand).count()
+    }
+}
+
 impl StageGraph {
     /// The number of edges that leave a stage; the result is none.
     pub fn edges_out(&self, stage: usize) -> usize {

@@ -36,7 +36,7 @@ mod where_;
 
 pub use aggregate::{
     Accumulator, Aggregate, AggregateCall, AggregateFunction, Combine, Emission, Fraction, Rows,
-    UserAggregate, same,
+    SessionAggregate, UserAggregate, same,
 };
 pub use allowed_lateness::AllowedLateness;
 pub use alter_lifetime::AlterLifetime;
@@ -62,7 +62,7 @@ pub use quantize::Quantize;
 pub use recompute_groups::{Compute, RecomputeGroups};
 pub use require_duration::RequireDuration;
 pub use select::{Select, WithStart};
-pub use session::Session;
+pub use session::{Session, SessionCap};
 pub use stitch::Stitch;
 pub use top_k::TopK;
 pub use union::Union;

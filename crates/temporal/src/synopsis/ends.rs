@@ -29,6 +29,11 @@ impl<T: Copy + Ord> Ends<T> {
         }
     }
 
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.queue.len() + self.heap.len()
+    }
+
     /// The first end.
     #[inline]
     pub fn first(&self) -> Option<(Time, T)> {

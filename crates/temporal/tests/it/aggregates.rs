@@ -1,7 +1,7 @@
 //! The snapshot aggregate against the oracle: every function, every variant, every kind of key.
 
 use crate::calls::Call;
-use crate::equal::{cases, closed, unary, with_lists};
+use crate::equal::{cases, closed, session_caps, unary, with_lists};
 use crate::formula::Formula;
 use crate::generate::{Dice, FLOAT, KEY, Kinds, NUMBER, Stream, TEXT, conditions, dice, streams};
 use crate::model::{Event, Value, assert_identical};
@@ -238,6 +238,16 @@ proptest! {
         dice in dice(),
     ) {
         aggregate(key, calls, Variant::StartEdges, stream, &dice);
+    }
+
+    #[test]
+    fn over_sessions(
+        stream in streams(Kinds::Any, 40), key in keys(), timeout in 1..12i64,
+        cap in prop::option::of(session_caps(1..30)),
+        calls in prop::collection::vec(unordered(), 0..5), dice in dice(),
+    ) {
+        let calls = calls.into_iter().filter(|call| !call.function.asks_for_starts()).collect();
+        unary(Step::SessionAggregate((key, timeout, cap), calls), inexact(stream), &dice);
     }
 
     /// Not even in the last bit, and whether rows are told by edges or as intervals.

@@ -1,7 +1,7 @@
 //! Operators wired together at random, a stream often feeding both sides of one.
 
 use crate::calls::Call;
-use crate::equal::{cases, grids, keys, rules};
+use crate::equal::{cases, grids, keys, rules, session_caps};
 use crate::formula::Formula;
 use crate::generate::{FLOAT, KEY, Kinds, NUMBER, TEXT, conditions, dice, streams, streams_near_zero};
 use crate::pattern::any_detection;
@@ -16,8 +16,8 @@ fn columns(columns: [usize; 4]) -> Step {
 /// Steps that give the generated columns again.
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let alter = |(start, duration)| vec![Step::Alter(start, duration)];
-    let session_step = |((key, _), timeout, max_duration)| vec![Step::Session { key, timeout, max_duration }];
-    let session = (keys(), 1..12i64, prop::option::of(5..30i64));
+    let session_step = |((key, _), timeout, cap)| vec![Step::Session(key, timeout, cap)];
+    let session = (keys(), 1..12i64, prop::option::of(session_caps(5..30)));
     prop_oneof![
         1 => conditions().prop_map(|c| vec![Step::Where(c)]),
         1 => Just(vec![columns([NUMBER, KEY, TEXT, FLOAT])]),

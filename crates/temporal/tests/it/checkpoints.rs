@@ -173,7 +173,7 @@ proptest! {
         let mut dice = dice;
         let (ingress, mut fresh) = in_the_middle(&table(&rows));
         let state = ingress.save().expect("a checkpoint");
-        let plan = Plan::of(Step::Session { key: vec![KEY], timeout: 4, max_duration: None })
+        let plan = Plan::of(Step::Session(vec![KEY], 4, None))
             .with(Pair::Join(vec![KEY], vec![KEY]), Plan::Input(0));
         let new = || plan.graph(std::slice::from_ref(&stream.schema));
         let mut graph: Graph = new();

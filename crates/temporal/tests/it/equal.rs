@@ -10,7 +10,7 @@ use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::logical_expr::Operator as Op;
 use proptest::prelude::*;
 use std::sync::Arc;
-use whimbrel_temporal::operators::TableSide;
+use whimbrel_temporal::operators::{SessionCap, TableSide};
 use whimbrel_temporal::{Closed, DurationRule, StartRule};
 
 /// So many cases; PROPTEST_CASES=2560 runs ten times as many.
@@ -26,6 +26,11 @@ pub fn unary(step: Step, stream: Stream, dice: &Dice) {
 
 fn binary(pair: Pair, left: Stream, right: Stream, dice: &Dice) {
     check(&Plan::Input(0).with(pair, Plan::Input(1)), &[left, right], dice);
+}
+
+/// Caps of so many ticks.
+pub fn session_caps(ticks: std::ops::Range<i64>) -> impl Strategy<Value = SessionCap> {
+    prop_oneof![ticks.clone().prop_map(SessionCap::After), ticks.prop_map(SessionCap::OnGrid)]
 }
 
 pub fn closed() -> impl Strategy<Value = Closed> {
@@ -173,11 +178,11 @@ proptest! {
     #[test]
     fn session_ends_together(
         stream in streams(Kinds::Any, 40), keys in keys(), timeout in 1..12i64,
-        max in prop::option::of(1..30i64),
+        cap in prop::option::of(session_caps(1..30)),
         dice in dice(),
     ) {
-        unary(Step::SessionWindows(keys.0.clone(), timeout, max), stream.clone(), &dice);
-        unary(Step::Session { key: keys.0, timeout, max_duration: max }, stream, &dice);
+        unary(Step::SessionWindows(keys.0.clone(), timeout, cap), stream.clone(), &dice);
+        unary(Step::Session(keys.0, timeout, cap), stream, &dice);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use crate::calls::Call;
 use crate::formula::Formula;
 use crate::model::{Event, Row, Value};
 use std::collections::{BTreeMap, BTreeSet};
+use whimbrel_temporal::operators::SessionCap;
 use whimbrel_temporal::{BEGINNING, Closed, DurationRule, INFINITY, StartRule, Time};
 
 pub type Events = Vec<Event>;
@@ -91,22 +92,22 @@ pub fn alter(events: Events, start: &StartRule<Formula>, duration: &DurationRule
     events.into_iter().filter_map(alter).collect()
 }
 
-/// Rows live until their session ends: `timeout` after its last row, or at its cap, the second multiple of
-/// the maximum after its first row (the next one if that row lies on a multiple).
-pub fn session(mut events: Events, key: &[usize], timeout: i64, max_duration: Option<i64>) -> Events {
+/// Rows live until their session ends: `timeout` after its last row, or at its cap.
+pub fn session(mut events: Events, key: &[usize], timeout: i64, cap: Option<SessionCap>) -> Events {
     let mut groups: BTreeMap<Row, Vec<&mut Event>> = BTreeMap::new();
     for event in &mut events {
         groups.entry(key_of(&event.row, key)).or_default().push(event);
     }
-    let cap = |first: Time| match max_duration {
+    let cap_of = |first: Time| match cap {
         None => INFINITY,
-        Some(max) => {
-            (first + 1..).filter(|t| t % max == 0).nth((first % max != 0) as usize).unwrap_or(INFINITY)
+        Some(SessionCap::After(ticks)) => first + ticks,
+        Some(SessionCap::OnGrid(ticks)) => {
+            (first + 1..).filter(|t| t % ticks == 0).nth((first % ticks != 0) as usize).unwrap_or(INFINITY)
         }
     };
     for mut group in groups.into_values() {
         while !group.is_empty() {
-            let cap = cap(group[0].start);
+            let cap = cap_of(group[0].start);
             let mut end = group[0].start + 1;
             let mut members = 0;
             while members < group.len() && (members == 0 || group[members].start < end) {
@@ -120,8 +121,8 @@ pub fn session(mut events: Events, key: &[usize], timeout: i64, max_duration: Op
 }
 
 /// The rows of sessions where these end, with the first instant of each.
-pub fn session_windows(events: Events, key: &[usize], timeout: i64, max_duration: Option<i64>) -> Events {
-    let events = session(events, key, timeout, max_duration);
+pub fn session_windows(events: Events, key: &[usize], timeout: i64, cap: Option<SessionCap>) -> Events {
+    let events = session(events, key, timeout, cap);
     // No two sessions of a key end at once.
     let session_of = |event: &Event| (key_of(&event.row, key), event.end);
     let mut firsts: BTreeMap<(Row, Time), Time> = BTreeMap::new();
@@ -134,6 +135,18 @@ pub fn session_windows(events: Events, key: &[usize], timeout: i64, max_duration
         Event { row, ..event }
     };
     point_at_end(events.into_iter().map(with_first).collect())
+}
+
+/// Aggregates over the windows of sessions, whose last column is the first instant: by the key and by that,
+/// with the end of each session.
+pub fn session_aggregate(windows: Events, key: &[usize], calls: &[Call]) -> Events {
+    let Some(first) = windows.first().map(|event| event.row.len() - 1) else { return windows };
+    let by: Vec<usize> = key.iter().copied().chain([first]).collect();
+    let with_end = |mut event: Event| {
+        event.row.insert(by.len(), Value::Int(event.start));
+        event
+    };
+    aggregate(&windows, &by, calls).into_iter().map(with_end).collect()
 }
 
 /// The pieces between beats. What was always there, or never ends, is whole: how far that is cut is left

@@ -19,7 +19,8 @@ use std::sync::Arc;
 use whimbrel_temporal::operators::{
     Aggregate, AggregateCall, AlterLifetime, Changes, Chop, Clip, ClipConstant, Coalesce, CoalesceOrder,
     Exists, ExtendLifetime, Fill, FillGaps, Hopping, Join, Lookup, OrElse, PointAtEnd, Quantize,
-    RecomputeGroups, Select, Session, Stitch, TableSide, TopK, Union, Unnest, Where, WithStart,
+    RecomputeGroups, Select, Session, SessionAggregate, SessionCap, Stitch, TableSide, TopK, Union, Unnest,
+    Where, WithStart,
 };
 use whimbrel_temporal::{
     BEGINNING, Closed, DurationRule, Graph, Lifetimes, Message, NodeId, Operator, StartRule,
@@ -44,13 +45,10 @@ pub enum Step {
     WithStart,
     Unnest(usize),
     Alter(StartRule<Formula>, DurationRule<Formula>),
-    Session {
-        key: Vec<usize>,
-        timeout: i64,
-        max_duration: Option<i64>,
-    },
-    /// Key, timeout and longest duration.
-    SessionWindows(Vec<usize>, i64, Option<i64>),
+    /// Key, timeout and cap.
+    Session(Vec<usize>, i64, Option<SessionCap>),
+    SessionWindows(Vec<usize>, i64, Option<SessionCap>),
+    SessionAggregate((Vec<usize>, i64, Option<SessionCap>), Vec<Call>),
     Chop(i64, i64),
     ClipConstant(i64),
     PointAtEnd,
@@ -248,13 +246,18 @@ impl Step {
                 (Box::new(Unnest::new(*column, output.clone())), output)
             }
             Step::Alter(start, duration) => (Box::new(alter(start, duration)), input),
-            Step::Session { key, timeout, max_duration } => {
-                (Box::new(Session::new(key.clone(), *timeout, *max_duration)), input)
-            }
-            Step::SessionWindows(key, timeout, max_duration) => {
+            Step::Session(key, timeout, cap) => (Box::new(Session::new(key.clone(), *timeout, *cap)), input),
+            Step::SessionWindows(key, timeout, cap) => {
                 let output = with_field(&input, "first");
-                let session = Session::new(key.clone(), *timeout, *max_duration);
+                let session = Session::new(key.clone(), *timeout, *cap);
                 (Box::new(session.windows(output.clone())), output)
+            }
+            Step::SessionAggregate(sessions, calls) => {
+                let calls = aggregate_calls(calls, &input);
+                let aggregate = SessionAggregate::new(input, sessions.clone(), &DataType::Int64, calls);
+                let aggregate = aggregate.expect("aggregates of these types");
+                let output = aggregate.schema().clone();
+                (Box::new(aggregate), output)
             }
             Step::Chop(period, offset) => (Box::new(Chop::new(*period, *offset)), input),
             Step::ClipConstant(limit) => (Box::new(ClipConstant::new(*limit)), input),
@@ -324,11 +327,11 @@ impl Step {
             Step::WithStart => oracle::with_start(events),
             Step::Unnest(column) => oracle::unnest(events, *column),
             Step::Alter(start, duration) => oracle::alter(events, start, duration),
-            Step::Session { key, timeout, max_duration } => {
-                oracle::session(events, key, *timeout, *max_duration)
-            }
-            Step::SessionWindows(key, timeout, max_duration) => {
-                oracle::session_windows(events, key, *timeout, *max_duration)
+            Step::Session(key, timeout, cap) => oracle::session(events, key, *timeout, *cap),
+            Step::SessionWindows(key, timeout, cap) => oracle::session_windows(events, key, *timeout, *cap),
+            Step::SessionAggregate((key, timeout, cap), calls) => {
+                let windows = oracle::session_windows(events, key, *timeout, *cap);
+                oracle::session_aggregate(windows, key, calls)
             }
             Step::Chop(period, offset) => oracle::chop(events, *period, *offset),
             Step::ClipConstant(limit) => oracle::clip_constant(events, *limit),

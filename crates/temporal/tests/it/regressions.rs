@@ -278,8 +278,8 @@ fn a_checkpoint_of_another_query_is_refused() {
 #[test]
 fn torn_checkpoints_are_refused() {
     let mut runner = TestRunner::deterministic();
-    let plan = Plan::of(Step::Session { key: vec![KEY], timeout: 4, max_duration: None })
-        .with(Pair::Join(vec![KEY], vec![KEY]), Plan::Input(0));
+    let plan =
+        Plan::of(Step::Session(vec![KEY], 4, None)).with(Pair::Join(vec![KEY], vec![KEY]), Plan::Input(0));
     for _ in 0..20 {
         let stream = streams(Kinds::Any, 30).new_tree(&mut runner).expect("a stream").current();
         let mut dice = dice().new_tree(&mut runner).expect("dice").current();

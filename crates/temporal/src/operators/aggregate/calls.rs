@@ -53,7 +53,6 @@ pub(super) struct Plan {
     arguments: Vec<Option<Argument>>,
     /// The key's columns, then one for each call.
     pub schema: SchemaRef,
-    /// Whether an aggregate asks in which order rows started.
     ordered: bool,
 }
 
@@ -79,6 +78,11 @@ impl Plan {
         }
         let ordered = calls.iter().any(|call| call.function.asks_for_starts());
         Ok(Plan { key, key_types, calls, arguments, schema: Arc::new(Schema::new(fields)), ordered })
+    }
+
+    /// Whether an aggregate asks in which order rows started.
+    pub fn is_ordered(&self) -> bool {
+        self.ordered
     }
 
     /// Each call with what it computes over; none: over rows.

@@ -141,7 +141,7 @@ impl AggregateFunction {
     }
 
     /// Whether it depends on when rows started.
-    pub(super) fn asks_for_starts(&self) -> bool {
+    pub fn asks_for_starts(&self) -> bool {
         use AggregateFunction::*;
         matches!(self, First | Last | Single | Collect | User(_))
     }

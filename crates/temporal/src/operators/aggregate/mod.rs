@@ -33,6 +33,7 @@ mod output_batch;
 mod percentile;
 mod product;
 mod scaled;
+mod sessions;
 mod sort_keys;
 mod squares;
 mod state_column;
@@ -48,6 +49,7 @@ pub use combine::Combine;
 pub use emitter::Emission;
 pub use fraction::Fraction;
 pub use function::{AggregateFunction, UserAggregate};
+pub use sessions::SessionAggregate;
 
 use crate::batch::Message;
 use crate::operator::Operator;

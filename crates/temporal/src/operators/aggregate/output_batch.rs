@@ -54,7 +54,12 @@ impl OutputBatch {
     /// Appends the results of these groups, with the sync time `sync`, and leaves their other times to the
     /// caller.
     pub fn rows(&mut self, sync: Time, of: Snapshots) -> &mut Vec<Time> {
-        self.sync.resize(self.sync.len() + of.groups.len(), sync);
+        self.rows_at(std::iter::repeat_n(sync, of.groups.len()), of)
+    }
+
+    /// The same, each with its own sync time.
+    pub fn rows_at(&mut self, sync: impl Iterator<Item = Time>, of: Snapshots) -> &mut Vec<Time> {
+        self.sync.extend(sync);
         of.keys.append(of.groups, &mut self.keys);
         of.results.append(&mut self.values);
         &mut self.other
