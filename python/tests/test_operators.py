@@ -123,6 +123,15 @@ def test_aggregates_over_sessions_are_those_of_their_rows(columns: str, shards: 
     assert len(kept) > 2
 
 
+def test_an_aggregate_over_sessions_of_a_column_that_doubles_many_times() -> None:
+    events = wb.from_rows([(1, 3), (2, 4), (9, 5)], schema=["t", "v"], time="t")
+    rows = "session(events, t, 3)"
+    for _ in range(40):
+        rows = f"(select window_start, v + v as v from {rows})"
+    totals = wb.sql(f"select sum(v) as total from {rows} group by window_start", events=events)
+    assert [row.total for row in totals.to_rows()] == [7 << 40, 5 << 40]
+
+
 def test_lifetimes(clicks: wb.ShardedStream) -> None:
     first = clicks.query(lambda q: q.where(lambda e: e.time == 1).select("item"))
     assert run(first, lambda q: q.shift(4)) == [(5, 6, "a")]

@@ -39,6 +39,7 @@ mod coalesce;
 mod codec;
 mod conditions;
 mod constants;
+mod equal_projections;
 mod explain;
 mod floor_division;
 mod group_names;
@@ -70,6 +71,7 @@ pub use canonical::{
 pub use codec::{References, step_bytes};
 pub use conditions::{flat_conditions, has_long_conditions};
 pub use duration::Duration;
+pub use equal_projections::optimize_projections;
 pub use explain::{describe, explain};
 pub use floor_division::{floor_div, floor_mod};
 pub use interrupt::{interrupted, interruptible};

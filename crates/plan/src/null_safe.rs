@@ -9,6 +9,7 @@
 use crate::coalesce::Coalesce;
 use crate::conditions::{FlatConditions, PushDown};
 use crate::constants::ConstantFolding;
+use crate::equal_projections::EqualProjections;
 use crate::group_names::has_equal_names;
 use crate::interrupt::interrupted;
 use datafusion::common::tree_node::{Transformed, TreeNode};
@@ -19,8 +20,8 @@ use std::sync::Arc;
 
 /// The rules of DataFusion's optimizer, in their order, with these kept from such joins, conditions where
 /// they have to be (`conditions`), whole numbers that are looked at (`constants`), large arguments that are
-/// computed once (`coalesce`), and groups told apart by their names (`group_names`). Wherever a plan is
-/// optimized, it is by them.
+/// computed once (`coalesce`), groups told apart by their names (`group_names`), and equal projections that
+/// all apply (`equal_projections`). Wherever a plan is optimized, it is by them.
 pub fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let rules = Optimizer::new().rules.into_iter().flat_map(|rule| match rule.name() {
         "push_down_filter" => vec![guarded(rule), Arc::new(FlatConditions)],
@@ -47,6 +48,7 @@ fn guarded(rule: Arc<dyn OptimizerRule + Send + Sync>) -> Arc<dyn OptimizerRule 
         "extract_equijoin_predicate" => Arc::new(PassingOver { rule, passes_over: takes_nulls }),
         "eliminate_cross_join" => Arc::new(Flatten(rule)),
         "eliminate_group_by_constant" => Arc::new(PassingOver { rule, passes_over: has_equal_names }),
+        "optimize_projections" => Arc::new(EqualProjections(rule)),
         "push_down_filter" => Arc::new(PushDown(rule)),
         "simplify_expressions" => Arc::new(Coalesce(Arc::new(ConstantFolding(rule)))),
         _ => rule,

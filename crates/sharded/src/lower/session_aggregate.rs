@@ -4,7 +4,7 @@
 use super::aggregate::{call, select_as_planned};
 use super::{arithmetic, grouping_sets};
 use crate::stage::{Operand, Stage};
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, Result};
 use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan, UserDefinedLogicalNodeCore};
 use std::collections::HashMap;
@@ -12,6 +12,10 @@ use std::sync::Arc;
 use whimbrel_plan::nodes::{self, Session};
 use whimbrel_temporal::operators::{self, AggregateCall};
 use whimbrel_temporal::{Graph, NodeId};
+
+/// The most nodes of an expression that is put in the place of a column: projections that each use a column
+/// twice double it again and again.
+const MOST_NODES: usize = 256;
 
 /// What a node of a stage is to such an aggregate.
 pub(super) enum Role {
@@ -129,7 +133,7 @@ fn origin(expr: &Expr, schema: &DFSchema, columns: &[Origin]) -> Result<Origin> 
     Ok(over_rows(expr, schema, columns)?.map_or(Origin::Other, Origin::Row))
 }
 
-/// The expression over the rows of the sessions, if it asks for nothing else.
+/// The expression over the rows of the sessions, if it asks for nothing else and is not too large.
 fn over_rows(expr: Expr, schema: &DFSchema, columns: &[Origin]) -> Result<Option<Expr>> {
     if expr.is_volatile() {
         return Ok(None);
@@ -145,7 +149,18 @@ fn over_rows(expr: Expr, schema: &DFSchema, columns: &[Origin]) -> Result<Option
             }
         }
     });
-    Ok(Some(expr.data()?).filter(|_| whole))
+    let expr = expr.data()?;
+    Ok((whole && node_count(&expr)? <= MOST_NODES).then_some(expr))
+}
+
+/// The number of nodes of an expression.
+fn node_count(expr: &Expr) -> Result<usize> {
+    let mut count = 0;
+    expr.apply(|_| {
+        count += 1;
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(count)
 }
 
 /// Where the operator has the columns that the aggregate groups by: the key, then the first instant, then the

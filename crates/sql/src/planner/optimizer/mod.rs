@@ -12,9 +12,9 @@ mod semi_join_reuse;
 use datafusion::common::Result;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::LogicalPlan;
-use datafusion::optimizer::optimize_projections::OptimizeProjections;
 use datafusion::optimizer::{Optimizer, OptimizerContext};
 use std::sync::Arc;
+use whimbrel_plan::optimize_projections;
 
 /// A rule: the same answer by another plan.
 type Rule = fn(LogicalPlan) -> Result<LogicalPlan>;
@@ -35,7 +35,7 @@ const RULES: [Rule; 6] = [
 /// What DataFusion refuses of a plan that a rule builds.
 pub(super) fn optimize(state: &SessionState, plan: LogicalPlan) -> Result<LogicalPlan> {
     let plan = RULES.iter().try_fold(plan, |plan, rule| rule(plan))?;
-    let projections = Optimizer::with_rules(vec![Arc::new(OptimizeProjections::new())]);
+    let projections = Optimizer::with_rules(vec![optimize_projections()]);
     let context = OptimizerContext::new_with_config_options(Arc::clone(state.config_options()));
     common_joins::share_common_joins(projections.optimize(plan, &context, |_, _| {})?)
 }
