@@ -73,9 +73,70 @@ def test_a_join_keeps_rows_and_a_slow_shard_holds_all_back() -> None:
             clicks.push([(1, "a", 1), (3, "b", 2)], shard=0)
             clicks.advance(10, shard=0)
             until(lambda: operator(subscription, "join").held == 4)
+            assert operator(subscription, "join").oldest == 2
+            assert operator(subscription, "join").bytes > 4 * 8
             assert operator(subscription, "join").frontier is None
             clicks.advance(7, shard=1)
             until(lambda: operator(subscription, "join").frontier == 8)
+            for shard in (0, 1):
+                clicks.advance(200, shard=shard)
+            until(lambda: operator(subscription, "join").held == 0)
+            assert operator(subscription, "join").oldest is None
+
+
+def alive(stream: wb.Stream) -> wb.Stream:
+    """The rows, each for 100 ticks."""
+    return stream.sliding(100, closed="right")
+
+
+LATE = lambda e: e.price > 5  # noqa: E731
+
+KEPT: list[tuple[str, Callable[[wb.Stream], wb.Stream], int, int | None]] = [
+    ("chop", lambda q: alive(q).chop(30), 3, 1),
+    ("stitch", lambda q: alive(q).stitch(), 3, 1),
+    ("session", lambda q: q.session(50), 3, 1),
+    ("point_at_end", lambda q: alive(q).point_at_end(), 3, 1),
+    ("exists", lambda q: alive(q).where_not_exists(q.where(LATE), on="item"), 3, 1),
+    ("clip", lambda q: alive(q).clip(q.where(LATE), on="item"), 2, 3),
+    ("aggregate", lambda q: alive(q).aggregate(n=wb.count()), 1, 1),
+    ("aggregate", lambda q: alive(q).aggregate(m=wb.max("price")), 1, 1),
+    ("aggregate", lambda q: q.group_apply("item", lambda g: alive(g).aggregate(n=wb.count())), 2, 1),
+    ("aggregate", lambda q: q.alter_duration(lambda s: s % 7 + 90).aggregate(n=wb.count()), 1, None),
+    ("fill_gaps", lambda q: q.fill_gaps(100, previous=["item", "price"]), 1, 25),
+    ("extend_lifetime", lambda q: alive(q).extend(-40), 0, None),
+    ("detect", lambda q: q.detect(wb.event(LATE).then(wb.event(LATE)), within=100), 1, 25),
+]
+"""An operator, a query with it, and what it keeps of three rows when time has come to 30."""
+
+
+@pytest.mark.parametrize(("name", "query", "held", "oldest"), KEPT)
+def test_operators_say_what_they_keep(
+    name: str, query: Callable[[wb.Stream], wb.Stream], held: int, oldest: int | None
+) -> None:
+    with wb.live(SCHEMA, time="time") as clicks, clicks.query(query).subscribe(print) as subscription:
+        clicks.push([(1, "a", 1), (3, "b", 2), (25, "a", 9)])
+        clicks.advance(30)
+        until(lambda: operator(subscription, name).reached == 30)
+        found = operator(subscription, name)
+        assert (found.held, found.oldest) == (held, oldest)
+        assert (found.bytes > 0) == (held > 0)
+
+
+def test_a_function_may_ask_what_its_query_has_done() -> None:
+    seen: list[int] = []
+    running: list[wb.Subscription] = []
+
+    def asking(price: int) -> int:
+        seen.append(len(running[0].stats().operators) if running else 0)
+        return price
+
+    with wb.live(SCHEMA, time="time") as clicks:
+        query = clicks.query(lambda q: q.select(price=wb.udf(asking, returns="int64")(wb.col("price"))))
+        with query.subscribe(print) as subscription:
+            running.append(subscription)
+            clicks.push([(1, "a", 1)])
+            clicks.advance(5)
+            until(lambda: seen)
 
 
 def test_times_are_those_of_the_stream() -> None:

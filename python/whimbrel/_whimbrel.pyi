@@ -365,7 +365,7 @@ class Sender:
     def advance(self, time: int | datetime, clock: str) -> None: ...
     def close(self) -> None: ...
 
-_Operator = tuple[int, int, str, list[int], int, int, Any, Any]
+_Operator = tuple[int, int, str, list[int], int, Any, Any, tuple[int, int, Any]]
 
 @final
 class Progressive:

@@ -26,7 +26,11 @@ class Operator:
     rows: int
     """How many rows it has handed out."""
     held: int
-    """How many rows, or groups of rows, it keeps; 0 if it does not count them."""
+    """How many rows, or groups of rows, it keeps."""
+    bytes: int
+    """About how many bytes of memory these take."""
+    oldest: Instant
+    """The first instant of what it keeps; None if it keeps nothing, or not since when."""
     latest: Instant
     """The time of the last row that it has handed out."""
     frontier: Instant
@@ -78,11 +82,12 @@ class Activity:
         )
 
     def __repr__(self) -> str:
-        rows = [("stage", "operator", "rows in", "rows out", "held", "latest", "frontier")]
-        rows += [
-            (o.stage, o.name, f"{o.rows_in:,}", f"{o.rows:,}", f"{o.held:,}", o.latest, o.frontier)
-            for o in self.operators
+        rows: list[tuple[Any, ...]] = [
+            ("stage", "operator", "rows in", "rows out", "held", "bytes", "oldest", "latest", "frontier")
         ]
+        for o in self.operators:
+            counts = (f"{count:,}" for count in (o.rows_in, o.rows, o.held, o.bytes))
+            rows.append((o.stage, o.name, *counts, o.oldest, o.latest, o.frontier))
         cells = [["" if cell is None else str(cell) for cell in row] for row in rows]
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         lines = [
@@ -121,10 +126,12 @@ def activity_of(job: native.Job | native.DurableJob, clock: str | None) -> Activ
             name=re.sub(r"(?<!^)(?=[A-Z])", "_", nodes[0][2]).lower(),
             rows_in=sum(of.rows for of in inputs) if inputs else sum(node[4] for node in nodes),
             rows=sum(node[4] for node in nodes),
-            held=sum(node[5] for node in nodes),
-            latest=max((node[6] for node in nodes if node[6] is not None), default=None),
-            frontier=_earliest([node[7] for node in nodes]),
-            reached=_earliest([of.frontier for of in inputs]) if inputs else _earliest([n[7] for n in nodes]),
+            held=sum(node[7][0] for node in nodes),
+            bytes=sum(node[7][1] for node in nodes),
+            oldest=min((node[7][2] for node in nodes if node[7][2] is not None), default=None),
+            latest=max((node[5] for node in nodes if node[5] is not None), default=None),
+            frontier=_earliest([node[6] for node in nodes]),
+            reached=_earliest([of.frontier for of in inputs]) if inputs else _earliest([n[6] for n in nodes]),
         )
     return Activity(job.rows_read(), job.rows_out(), job.rows_late(), job.done(), tuple(operators.values()))
 

@@ -69,7 +69,7 @@ fn mark_below(plan: LogicalPlan, marks: &mut usize) -> Transformed<LogicalPlan> 
     {
         *marks += 1;
         let mark = format!("{MARK}{marks}");
-        alias.expr = Box::new(std::mem::take(alias.expr.as_mut()).alias(mark));
+        *alias.expr = std::mem::take(alias.expr.as_mut()).alias(mark);
     }
     above.input = Arc::new(below);
     Transformed::yes(LogicalPlan::Projection(above))

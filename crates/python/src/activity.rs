@@ -3,15 +3,18 @@
 use arrow::datatypes::DataType;
 use pyo3::prelude::*;
 use whimbrel_sharded::Progress;
-use whimbrel_temporal::{BEGINNING, INFINITY, Time};
+use whimbrel_temporal::{BEGINNING, INFINITY, NodeActivity, NodeProgress, Time};
 
 use crate::error::OrRaise;
 use crate::events;
 use crate::types;
 
 /// Stage, channel and name; the numbers of the operators of the channel that it reads; rows that it has
-/// handed out, and that it keeps; the times of its last row and up to which it has handed out everything.
-pub type OperatorTuple = (usize, usize, &'static str, Vec<usize>, u64, u64, Py<PyAny>, Py<PyAny>);
+/// handed out, the times of the last of them and up to which it has handed out everything; and what it keeps.
+pub type OperatorTuple = (usize, usize, &'static str, Vec<usize>, u64, Py<PyAny>, Py<PyAny>, HeldTuple);
+
+/// Rows that an operator keeps, their bytes, and the first instant of them.
+type HeldTuple = (usize, usize, Py<PyAny>);
 
 /// The operators of all channels, inputs first. `clock`: the type of time.
 ///
@@ -19,17 +22,27 @@ pub type OperatorTuple = (usize, usize, &'static str, Vec<usize>, u64, u64, Py<P
 /// `InvalidError` if the type is none; what making a time raises.
 pub fn of(py: Python<'_>, progress: &Progress, clock: Option<&str>) -> PyResult<Vec<OperatorTuple>> {
     let clock = clock.map(types::parse).transpose().or_raise()?;
+    let instant = |time: Time| instant(py, time, clock.as_ref());
     let mut operators = Vec::new();
-    for ((stage, channel), nodes) in progress.activity() {
-        for node in nodes {
-            let done = node.activity.progress();
-            let [latest, frontier] =
-                [done.latest, done.frontier].map(|time| instant(py, time, clock.as_ref()));
-            let (rows, held) = (done.rows, done.held);
-            operators.push((stage, channel, node.name, node.inputs, rows, held, latest?, frontier?));
-        }
+    for (stage, channel, NodeActivity { name, inputs, .. }, done) in py.detach(|| look(progress)) {
+        let NodeProgress { rows, latest, frontier, held } = done;
+        let held = (held.rows, held.bytes, instant(held.oldest.unwrap_or(BEGINNING))?);
+        operators.push((stage, channel, name, inputs, rows, instant(latest)?, instant(frontier)?, held));
     }
     Ok(operators)
+}
+
+/// The operators with their progress. One that runs a Python function is waited for, so this is called
+/// without the lock of the interpreter.
+fn look(progress: &Progress) -> Vec<(usize, usize, NodeActivity, NodeProgress)> {
+    let mut operators = Vec::new();
+    for ((stage, channel), nodes) in progress.activity() {
+        operators.extend(nodes.into_iter().map(|node| {
+            let done = node.progress();
+            (stage, channel, node, done)
+        }));
+    }
+    operators
 }
 
 /// A time; none before the first, and the infinite one as a float.

@@ -1,12 +1,30 @@
-//! What a node of a graph has done so far, for whoever watches a query while it runs.
+//! What a node of a graph has done so far, and what it keeps, for whoever watches a query while it runs.
 //!
-//! Invariant: only the thread of the graph writes; any thread may read at any time. A reader may see one
-//! number before another that was written first: these are reports, and nothing is computed from them.
+//! Invariants: only the thread of the graph counts; any thread may read at any time. A reader may see one
+//! number before another that was written first: these are reports, and nothing is computed from them. What
+//! an operator keeps is looked at between two of its messages, by the reader; nothing of it is kept alive by
+//! a reader after the graph has gone.
 
 use crate::batch::Message;
+use crate::held::Held;
+use crate::operator::Operator;
 use crate::time::{BEGINNING, Time};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
+use std::time::{Duration, Instant};
+
+/// How long a reader waits for an operator that works on a message.
+const LONGEST_WAIT: Duration = Duration::from_millis(100);
+/// How often it looks again.
+const RETRY: Duration = Duration::from_millis(1);
+
+/// An operator of a graph, which its watchers may look at between two messages.
+pub(crate) type SharedOperator = Arc<Mutex<Box<dyn Operator>>>;
+
+/// The operator, for as long as nobody else looks at it. One that has panicked is not used any more.
+pub(crate) fn lock(operator: &SharedOperator) -> MutexGuard<'_, Box<dyn Operator>> {
+    operator.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// The counters of a node.
 #[derive(Debug)]
@@ -14,7 +32,8 @@ pub struct Activity {
     rows: AtomicU64,
     latest: AtomicI64,
     frontier: AtomicI64,
-    held: AtomicU64,
+    /// What was kept when a reader looked last.
+    held: Mutex<Held>,
 }
 
 /// What a node has done, at one moment.
@@ -26,19 +45,20 @@ pub struct NodeProgress {
     pub latest: Time,
     /// No row before this time will come out of it.
     pub frontier: Time,
-    /// How many rows, or groups of rows, it keeps.
-    pub held: u64,
+    /// How much it keeps. Of an operator that has been at work on one message for a tenth of a second it is
+    /// what was seen last; of one whose query has ended, nothing.
+    pub held: Held,
 }
 
 /// A node of a graph, as its watchers see it.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct NodeActivity {
     /// What the node is.
     pub name: &'static str,
     /// The numbers of the nodes that it reads; none: it is an input of the graph.
     pub inputs: Vec<usize>,
-    /// Its counters.
-    pub activity: Arc<Activity>,
+    pub(crate) activity: Arc<Activity>,
+    pub(crate) operator: Weak<Mutex<Box<dyn Operator>>>,
 }
 
 impl Default for Activity {
@@ -47,7 +67,7 @@ impl Default for Activity {
             rows: AtomicU64::new(0),
             latest: AtomicI64::new(BEGINNING),
             frontier: AtomicI64::new(BEGINNING),
-            held: AtomicU64::new(0),
+            held: Mutex::default(),
         }
     }
 }
@@ -71,19 +91,34 @@ impl Activity {
             }
         }
     }
+}
 
-    /// Takes note of how much the node keeps.
-    pub(crate) fn hold(&self, held: usize) {
-        self.held.store(held as u64, Ordering::Relaxed);
-    }
-
+impl NodeActivity {
     /// What the node has done so far.
     pub fn progress(&self) -> NodeProgress {
         NodeProgress {
-            rows: self.rows.load(Ordering::Relaxed),
-            latest: self.latest.load(Ordering::Relaxed),
-            frontier: self.frontier.load(Ordering::Relaxed),
-            held: self.held.load(Ordering::Relaxed),
+            rows: self.activity.rows.load(Ordering::Relaxed),
+            latest: self.activity.latest.load(Ordering::Relaxed),
+            frontier: self.activity.frontier.load(Ordering::Relaxed),
+            held: self.held(),
+        }
+    }
+
+    /// How much the node keeps.
+    fn held(&self) -> Held {
+        let Some(operator) = self.operator.upgrade() else { return Held::default() };
+        let mut last = self.activity.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let until = Instant::now() + LONGEST_WAIT;
+        loop {
+            match operator.try_lock() {
+                Ok(operator) => *last = operator.held(),
+                Err(TryLockError::WouldBlock) if Instant::now() < until => {
+                    std::thread::sleep(RETRY);
+                    continue;
+                }
+                Err(_) => {}
+            }
+            return *last;
         }
     }
 }

@@ -3,14 +3,14 @@
 //! Invariants: a node's inputs are nodes that were added before it, so the nodes are in topological
 //! order; a message reaches all consumers of a node before the next message of that node is worked on.
 
-use crate::activity::{Activity, NodeActivity};
+use crate::activity::{Activity, NodeActivity, SharedOperator, lock};
 use crate::batch::Message;
 use crate::checkpoint::{decode, encode, open, seal};
 use crate::operator::Operator;
 use arrow::array::RecordBatch;
 use datafusion::common::Result;
 use serde_bytes::ByteBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, Weak};
 
 /// A node of a [`Graph`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -28,7 +28,7 @@ enum Target {
 /// An operator or an input of the graph, and whom it feeds.
 struct Node {
     /// None: an input of the graph.
-    operator: Option<Box<dyn Operator>>,
+    operator: Option<SharedOperator>,
     targets: Vec<Target>,
     activity: Arc<Activity>,
 }
@@ -89,7 +89,8 @@ impl Graph {
         for (input, from) in inputs.iter().enumerate() {
             self.nodes[from.0].targets.push(Target::Node(node, input));
         }
-        self.nodes.push(Node { operator: Some(operator), targets: Vec::new(), activity: Arc::default() });
+        let operator = Some(Arc::new(Mutex::new(operator)));
+        self.nodes.push(Node { operator, targets: Vec::new(), activity: Arc::default() });
         NodeId(node)
     }
 
@@ -126,10 +127,8 @@ impl Graph {
                 Target::Output(output) => out.push((output, message.clone())),
                 Target::Node(target, input) => {
                     let mut produced = Vec::new();
-                    let Node { operator, activity, .. } = &mut self.nodes[target];
-                    if let Some(operator) = operator {
-                        operator.push(input, message.clone(), &mut produced)?;
-                        activity.hold(operator.held());
+                    if let Some(operator) = &self.nodes[target].operator {
+                        lock(operator).push(input, message.clone(), &mut produced)?;
                     }
                     for message in produced {
                         self.deliver(target, message, out)?;
@@ -151,21 +150,27 @@ impl Graph {
             }
         }
         let of = |(node, inputs): (&Node, Vec<usize>)| NodeActivity {
-            name: node.operator.as_ref().map_or("input", |operator| operator.name()),
+            name: node.operator.as_ref().map_or("input", |operator| lock(operator).name()),
             inputs,
             activity: Arc::clone(&node.activity),
+            operator: node.operator.as_ref().map_or_else(Weak::new, Arc::downgrade),
         };
         self.nodes.iter().zip(inputs).map(of).collect()
     }
 
+    /// The operators, inputs first.
+    fn operators(&self) -> impl Iterator<Item = &SharedOperator> {
+        self.nodes.iter().filter_map(|node| node.operator.as_ref())
+    }
+
     /// How many rows came too late for an operator and were dropped.
     pub fn rows_late(&self) -> u64 {
-        self.nodes.iter().filter_map(|n| n.operator.as_ref()).map(|operator| operator.rows_late()).sum()
+        self.operators().map(|operator| lock(operator).rows_late()).sum()
     }
 
     /// The rows that were dropped since the last call.
     pub fn take_late(&mut self) -> Vec<RecordBatch> {
-        self.nodes.iter_mut().filter_map(|n| n.operator.as_mut()).flat_map(|o| o.take_late()).collect()
+        self.operators().flat_map(|operator| lock(operator).take_late()).collect()
     }
 
     /// The state of all operators, [sealed](crate::checkpoint).
@@ -173,8 +178,8 @@ impl Graph {
     /// # Errors
     /// `Internal` if a state cannot be encoded.
     pub fn save(&self) -> Result<Vec<u8>> {
-        let operators = self.nodes.iter().filter_map(|n| n.operator.as_ref());
-        let states: Vec<ByteBuf> = operators.map(|o| o.save().map(ByteBuf::from)).collect::<Result<_>>()?;
+        let states = self.operators().map(|operator| lock(operator).save().map(ByteBuf::from));
+        let states: Vec<ByteBuf> = states.collect::<Result<_>>()?;
         seal(&self.describe(), &encode(&states)?)
     }
 
@@ -185,15 +190,14 @@ impl Graph {
     /// refused the graph is as before; else it must not be pushed to.
     pub fn restore(&mut self, state: &[u8]) -> Result<()> {
         let states: Vec<ByteBuf> = decode(open(&self.describe(), state)?)?;
-        let operators = self.nodes.iter_mut().filter_map(|n| n.operator.as_mut());
-        operators.zip(&states).try_for_each(|(operator, state)| operator.restore(state))
+        self.operators().zip(&states).try_for_each(|(operator, state)| lock(operator).restore(state))
     }
 
     /// A line for each node: what it is, and what it feeds.
     fn describe(&self) -> String {
         let mut lines = String::from("graph of operators");
         for (number, Node { operator, targets, .. }) in self.nodes.iter().enumerate() {
-            let name = operator.as_ref().map_or("input", |o| o.name());
+            let name = operator.as_ref().map_or("input", |operator| lock(operator).name());
             lines.push_str(&format!("\nnode {number}: {name}, feeds"));
             for target in targets {
                 lines.push_str(&match target {

@@ -10,6 +10,7 @@
 
 use crate::batch::{Batch, Message};
 use crate::checkpoint::SavedBatch;
+use crate::held::{Held, memory_of};
 use crate::runs::leading;
 use crate::time::{BEGINNING, INFINITY, Time};
 use datafusion::common::Result;
@@ -160,6 +161,18 @@ impl<B: Borrow<Batch>> TimeMerge<B> {
         }
         let (input, state) = self.inputs.iter().enumerate().min_by_key(|(i, s)| (s.head().0, *i))?;
         (!state.head().1 && state.frontier < INFINITY).then_some(input)
+    }
+
+    /// The rows that wait. The memory of what waits is counted where `counts` says so.
+    pub(crate) fn held(&self, counts: impl Fn(&B) -> bool) -> Held {
+        let waiting = || self.inputs.iter().flat_map(|input| &input.waiting);
+        let first = |input: &Input<B>| input.waiting.front().map(|first| first.borrow().sync[input.taken]);
+        let taken: usize = self.inputs.iter().map(|input| input.taken).sum();
+        Held {
+            rows: waiting().map(|batch| batch.borrow().len()).sum::<usize>() - taken,
+            bytes: memory_of(waiting().filter(|batch| counts(batch)).map(|batch| &batch.borrow().rows)),
+            oldest: self.inputs.iter().filter_map(first).min(),
+        }
     }
 
     /// How many messages of an input wait.

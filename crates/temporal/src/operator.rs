@@ -3,6 +3,7 @@
 pub(crate) use crate::checkpoint::{decode, encode};
 
 use crate::batch::Message;
+use crate::held::Held;
 use arrow::array::RecordBatch;
 use datafusion::common::Result;
 
@@ -23,9 +24,10 @@ pub trait Operator: Send {
         path.rsplit("::").next().unwrap_or(path)
     }
 
-    /// How many rows, or groups of rows, it keeps; 0 if it does not count them. It takes constant time.
-    fn held(&self) -> usize {
-        0
+    /// How much it keeps. It may take time linear in that: it is asked by who watches a query, and not while
+    /// the operator works.
+    fn held(&self) -> Held {
+        Held::default()
     }
 
     /// How many rows came too late for it and were dropped.

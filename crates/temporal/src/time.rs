@@ -97,6 +97,11 @@ pub fn end_after(start: Time, duration: i64) -> Time {
     start.saturating_add(duration)
 }
 
+/// When something started that lasts so long and ends at `end`; none: it does not end.
+pub(crate) fn start_before(end: Time, duration: i64) -> Option<Time> {
+    (end < INFINITY).then(|| end.saturating_sub(duration))
+}
+
 /// The first instant of the grid `offset + k·hop` that is after `time` (or not before it, if `inclusive`).
 /// The ends of time stay where they are. `hop` is positive.
 ///

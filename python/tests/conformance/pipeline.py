@@ -469,11 +469,16 @@ _BY = {"max_by": wb.max_by, "min_by": wb.min_by}
 _TOP = ("top_k", "topk")
 
 
+def _function_of(spec: Fields) -> str:
+    """Name the aggregate: in a field of its own, or as the operator (`{"op": "count", ...}`)."""
+    return str(spec["agg"] if "agg" in spec else spec["op"])
+
+
 def _aggregate_of(spec: Fields, source: Node) -> wb.Aggregate:
     row = from_row(source.fields)
     condition = spec.first("where", "filter") if "where" in spec or "filter" in spec else None
     where = None if condition is None else function(condition, e=row)
-    name, of = spec["agg"], spec.get("of", "e")
+    name, of = _function_of(spec), spec.get("of", "e")
     if name == "count":
         return wb.count(where=where)
     if name in _PERCENTILES:
@@ -486,11 +491,11 @@ def _aggregate_of(spec: Fields, source: Node) -> wb.Aggregate:
 
 def _aggregate(node: Fields, inputs: dict[str, Node]) -> Node:
     source = _source(node, inputs)
-    if "aggs" not in node and node["agg"] in _BY:
+    if "aggs" not in node and _function_of(node) in _BY:
         return _row_by(node, source)
     if "aggs" not in node:
         result = Node(source.stream.aggregate(value=_aggregate_of(node, source)), None)
-        return _ranked(result) if node["agg"] in _TOP else result
+        return _ranked(result) if _function_of(node) in _TOP else result
     results: dict[str, wb.Aggregate] = {}
     for name, given in zip(Items.of(len(node["aggs"])), node["aggs"], strict=True):
         spec = Fields(given, "an aggregate")
@@ -507,7 +512,7 @@ def _row_by(node: Fields, source: Node) -> Node:
     """Take the whole row with the greatest or least key."""
     key = function(node.get("of", "e"), e=from_row(source.fields))
     payload = function(f"dict(({', '.join(f'({c!r}, e[{c!r}])' for c in source.columns)},))", e="row")
-    best = source.stream.aggregate(__item=_BY[node["agg"]](payload, key))
+    best = source.stream.aggregate(__item=_BY[_function_of(node)](payload, key))
     fields = {name: wb.col("__item")[name] for name in source.columns}
     return replace(source, stream=best.select(**fields))
 
@@ -531,7 +536,18 @@ def _group_apply(node: Fields, inputs: dict[str, Node]) -> Node:
     applied = source.stream.with_columns(**keys).group_apply(list(keys), query)
     result = node.get("result", "v")
     v = inner[0].fields
-    return select(applied, result, shape(result, v=v), k=key_code, v=from_row(v))
+    # The results of several aggregates are `a`.
+    known = dict.fromkeys(("v", "a"), v)
+    return select(applied, result, shape(result, **known), k=key_code, **dict.fromkeys(known, from_row(v)))
+
+
+def _group_aggregate(node: Fields, inputs: dict[str, Node]) -> Node:
+    """Aggregate the rows of each key."""
+    outer = {name: node[name] for name in ("key", "src")}
+    result = node.get("result", "v")
+    inner = {name: node[name] for name in node.unread()}
+    grouped = {"op": "group_apply", **outer, "result": result}
+    return apply({**grouped, "apply": {"op": "aggregate", **inner, "src": "group"}}, inputs)
 
 
 def _keys(source: str, node: Node, prefix: str) -> tuple[dict[str, Any], str]:
@@ -665,6 +681,7 @@ _OPERATORS: dict[str, Callable[[Fields, dict[str, Node]], Node]] = {
     "distinct": _distinct,
     "aggregate": _aggregate,
     "group_apply": _group_apply,
+    "group_aggregate": _group_aggregate,
     "join": _join,
     "cross_join": _join,
     "left_outer_join": _outer_join,
@@ -676,6 +693,8 @@ _OPERATORS: dict[str, Callable[[Fields, dict[str, Node]], Node]] = {
     "union": _union,
     # A matter of egress: the runner asks for intervals.
     "coalesce": _source,
+    # Trill's shortcuts: an aggregate as an operator.
+    **dict.fromkeys(("count", *_AGGREGATES, *_PERCENTILES, *_BY, *_TOP), _aggregate),
 }
 
 

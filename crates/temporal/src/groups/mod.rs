@@ -91,6 +91,16 @@ impl Groups {
         self.capacity() - self.free.len()
     }
 
+    /// The bytes of memory of the table and the keys.
+    pub fn memory(&self) -> usize {
+        let keys = match &self.keys {
+            Keys::Unit => 0,
+            Keys::Words { words, .. } => size_of_val(&words[..]),
+            Keys::Bytes { arena, spans, .. } => arena.len() + size_of_val(&spans[..]),
+        };
+        keys + size_of_val(&self.slots[..]) + size_of_val(&self.free[..])
+    }
+
     /// Forgets all keys; the memory stays.
     pub fn clear(&mut self) {
         if self.used > 0 {

@@ -12,6 +12,7 @@
 
 use crate::batch::{Batch, Message, Other};
 use crate::checkpoint::{restore_rows, save_rows};
+use crate::held::{Held, memory_of};
 use crate::operator::{Operator, decode, encode};
 use crate::runs::runs;
 use crate::time::{BEGINNING, INFINITY, Time};
@@ -190,8 +191,12 @@ impl AllowedLateness {
 type SavedArrival = (Time, Vec<Time>, Vec<u8>);
 
 impl Operator for AllowedLateness {
-    fn held(&self) -> usize {
-        self.rows_kept
+    fn held(&self) -> Held {
+        Held {
+            rows: self.rows_kept,
+            bytes: memory_of(self.kept.values().map(|arrival| &arrival.rows)),
+            oldest: self.kept.first_key_value().map(|((time, _), _)| *time),
+        }
     }
 
     fn push(&mut self, _input: usize, message: Message, out: &mut Vec<Message>) -> Result<()> {

@@ -11,6 +11,7 @@
 //! whether rows came as edges.
 
 use crate::batch::{Batch, Message, Other};
+use crate::held::Held;
 use crate::operator::{Operator, decode, encode};
 use crate::operators::coalesce::{Coalesce, CoalesceOrder};
 use crate::rules::{Closed, DurationRule, StartRule, shift};
@@ -320,6 +321,10 @@ fn carry_forward(sync: &mut [Time], keep: &[bool]) {
 }
 
 impl Operator for AlterLifetime {
+    fn held(&self) -> Held {
+        self.whole.as_ref().map_or(Held::default(), Coalesce::held)
+    }
+
     fn push(&mut self, input: usize, message: Message, out: &mut Vec<Message>) -> Result<()> {
         let Some(whole) = &mut self.whole else { return self.message(message, out) };
         let mut lifetimes = Vec::new();

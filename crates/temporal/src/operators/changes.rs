@@ -12,6 +12,7 @@
 use crate::batch::{Batch, Message, Other};
 use crate::checkpoint::{restore_rows, save_rows};
 use crate::groups::Groups;
+use crate::held::{Held, memory_of};
 use crate::key::Key;
 use crate::operator::{Operator, decode, encode};
 use crate::runs::runs;
@@ -125,6 +126,13 @@ fn net(rows: &RecordBatch, by: &[i64]) -> Result<(Vec<i64>, Vec<u32>)> {
 }
 
 impl Operator for Changes {
+    fn held(&self) -> Held {
+        let pending = self.pending.iter().map(|(rows, _)| rows);
+        let batches = || pending.clone().chain(self.ends.values().flatten());
+        let oldest = (!self.pending.is_empty()).then_some(self.now);
+        Held { rows: batches().map(RecordBatch::num_rows).sum(), bytes: memory_of(batches()), oldest }
+    }
+
     fn push(&mut self, _input: usize, message: Message, out: &mut Vec<Message>) -> Result<()> {
         match message {
             Message::Batch(batch) => self.batch(batch, out),

@@ -8,6 +8,7 @@
 //! as far as time has come.
 
 use crate::batch::{Batch, Message};
+use crate::held::Held;
 use crate::operator::{Operator, decode, encode};
 use crate::operators::rows_out::RowsOut;
 use crate::synopsis::{SavedSynopsis, Synopsis};
@@ -152,8 +153,8 @@ fn next(expr: &Arc<dyn PhysicalExpr>, time: Time) -> Result<Time> {
 }
 
 impl Operator for Chop {
-    fn held(&self) -> usize {
-        self.waiting.count()
+    fn held(&self) -> Held {
+        self.waiting.held()
     }
 
     fn push(&mut self, _input: usize, message: Message, out: &mut Vec<Message>) -> Result<()> {

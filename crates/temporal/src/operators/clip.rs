@@ -7,6 +7,7 @@
 
 use crate::batch::{Batch, Message};
 use crate::groups::Groups;
+use crate::held::Held;
 use crate::operator::{Operator, decode, encode};
 use crate::operators::keyed_inputs::{Arrival, KeyedInputs, Pairing, SavedInputs};
 use crate::operators::rows_out::RowsOut;
@@ -118,8 +119,8 @@ impl State {
 }
 
 impl Operator for Clip {
-    fn held(&self) -> usize {
-        self.state.left.count()
+    fn held(&self) -> Held {
+        self.inputs.held().and(self.state.left.held())
     }
 
     fn inputs(&self) -> usize {
@@ -235,6 +236,10 @@ impl ClipConstant {
 }
 
 impl Operator for ClipConstant {
+    fn held(&self) -> Held {
+        self.open.held()
+    }
+
     fn push(&mut self, _input: usize, message: Message, out: &mut Vec<Message>) -> Result<()> {
         match message {
             Message::Batch(batch) => self.batch(batch)?,

@@ -5,6 +5,7 @@
 //! leaves as it is.
 
 use crate::batch::{Batch, Message};
+use crate::held::Held;
 use crate::operator::{Operator, decode, encode};
 use crate::operators::open_edges::OpenEdges;
 use crate::operators::rows_out::RowsOut;
@@ -129,8 +130,8 @@ impl Coalesce {
 }
 
 impl Operator for Coalesce {
-    fn held(&self) -> usize {
-        self.waiting.count()
+    fn held(&self) -> Held {
+        self.waiting.held()
     }
 
     fn push(&mut self, _input: usize, message: Message, out: &mut Vec<Message>) -> Result<()> {

@@ -8,6 +8,7 @@
 //! change before a row ends, the piece is emitted as an interval at once.
 
 use crate::batch::Message;
+use crate::held::Held;
 use crate::operator::{Operator, decode, encode};
 use crate::operators::keyed_inputs::{Arrival, KeyedInputs, Pairing, SavedInputs};
 use crate::operators::rows_out::RowsOut;
@@ -195,8 +196,8 @@ impl State {
 }
 
 impl Operator for Exists {
-    fn held(&self) -> usize {
-        self.state.left.count()
+    fn held(&self) -> Held {
+        self.inputs.held().and(self.state.left.held())
     }
 
     fn inputs(&self) -> usize {

@@ -6,6 +6,7 @@
 //! Ends that move back ([`Shorten`]) hold rows back instead.
 
 use crate::batch::{Batch, Message, Other};
+use crate::held::Held;
 use crate::operator::{Operator, decode, encode};
 use crate::operators::held_ends::HeldEnds;
 use crate::operators::shorten::Shorten;
@@ -78,6 +79,13 @@ fn other_after(batch: &Batch, by: i64) -> Other {
 }
 
 impl Operator for ExtendLifetime {
+    fn held(&self) -> Held {
+        match &self.0 {
+            Extension::Longer(_, ends) => ends.held(),
+            Extension::Shorter(shorten) => shorten.held(),
+        }
+    }
+
     fn push(&mut self, _input: usize, message: Message, out: &mut Vec<Message>) -> Result<()> {
         match (&mut self.0, message) {
             (Extension::Longer(by, ends), Message::Batch(batch)) => longer(*by, ends, batch, out),

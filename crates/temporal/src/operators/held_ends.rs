@@ -4,6 +4,7 @@
 //! new ends, and one that would end at the end of time never does.
 
 use crate::batch::Message;
+use crate::held::Held;
 use crate::operators::rows_out::RowsOut;
 use crate::synopsis::{RowRef, SavedSynopsis, Synopsis};
 use crate::time::{INFINITY, Time};
@@ -56,6 +57,11 @@ impl HeldEnds {
     pub fn flush(&mut self, out: &mut Vec<Message>) -> Result<()> {
         self.rows.flush(&self.waiting, out)?;
         self.waiting.tidy()
+    }
+
+    /// The rows whose end edges wait.
+    pub fn held(&self) -> Held {
+        self.waiting.held()
     }
 
     /// The end edges that wait, for a checkpoint.

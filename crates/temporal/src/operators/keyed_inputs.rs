@@ -5,6 +5,7 @@
 
 use crate::batch::{Batch, Message};
 use crate::groups::{Groups, LingeringGroups};
+use crate::held::Held;
 use crate::key::Key;
 use crate::merge::{SavedMerge, TimeMerge};
 use crate::synopsis::{RowRef, Synopsis};
@@ -250,6 +251,13 @@ impl KeyedInputs {
             synopsis.unpin(kept);
         }
         Ok(())
+    }
+
+    /// The rows that wait, and the keys. What the state keeps of a batch already is counted there.
+    pub fn held(&self) -> Held {
+        let waiting = self.merge.held(|rows| rows.place.is_none());
+        let keys = self.groups.as_ref().map_or(0, |keys| keys.groups.groups().memory());
+        Held { bytes: waiting.bytes + keys, ..waiting }
     }
 
     /// What waits and the numbers of keys, for a checkpoint.

@@ -5,6 +5,7 @@
 
 use crate::batch::{Batch, Message, Other};
 use crate::groups::{Groups, KeyColumns};
+use crate::held::Held;
 use crate::operator::{Operator, decode, encode};
 use crate::runs::runs;
 use crate::time::{BEGINNING, INFINITY, Kind, Time};
@@ -73,6 +74,10 @@ impl LastSnapshot {
 }
 
 impl Operator for LastSnapshot {
+    fn held(&self) -> Held {
+        Held::saved(self.alive.iter().sum::<i64>() as usize, None, self.save())
+    }
+
     fn push(&mut self, _input: usize, message: Message, out: &mut Vec<Message>) -> Result<()> {
         match message {
             Message::Batch(batch) => self.batch(batch),

@@ -9,6 +9,7 @@
 use crate::batch::{Batch, Message};
 use crate::checkpoint::{SavedMessage, restore_rows, save_rows};
 use crate::groups::{Groups, NO_GROUP};
+use crate::held::{Held, memory_of};
 use crate::key::Key;
 use crate::operator::{Operator, decode, encode};
 use crate::places;
@@ -290,11 +291,18 @@ fn exclude(groups: &mut [u32], nulls: &NullBuffer) {
 }
 
 impl Operator for Lookup {
-    fn held(&self) -> usize {
-        match self.found {
+    fn held(&self) -> Held {
+        let rows = match self.found {
             Found::Pairs { .. } => self.table.numbers.len(),
             Found::Rows { .. } => self.table.groups.as_ref().map_or(0, Groups::len),
-        }
+        };
+        let keys = self.table.groups.as_ref().map_or(0, Groups::memory);
+        let table = Held { rows, bytes: keys + memory_of(&self.table.rows), oldest: None };
+        let batches = self.waiting.iter().flatten().filter_map(|message| match message {
+            Message::Batch(batch) => Some(batch),
+            Message::Punctuation(_) => None,
+        });
+        table.and(Held::batches(batches))
     }
 
     fn inputs(&self) -> usize {

@@ -9,6 +9,7 @@
 
 use crate::batch::{Batch, Message, Other};
 use crate::checkpoint::{restore_rows, save_rows};
+use crate::held::Held;
 use crate::operator::{Operator, decode, encode};
 use crate::runs::runs;
 use crate::time::{BEGINNING, INFINITY, Kind, Time};
@@ -94,6 +95,10 @@ fn hand_out(batch: Batch, out: &mut Vec<Message>) {
 }
 
 impl Operator for OrElse {
+    fn held(&self) -> Held {
+        Held::saved(self.alive as usize, None, self.save())
+    }
+
     fn push(&mut self, _input: usize, message: Message, out: &mut Vec<Message>) -> Result<()> {
         match message {
             Message::Batch(batch) => self.batch(batch, out),

@@ -4,6 +4,7 @@
 //! ends.
 
 use crate::batch::{Batch, Message};
+use crate::held::Held;
 use crate::operator::{Operator, decode, encode};
 use crate::operators::rows_out::RowsOut;
 use crate::synopsis::{SavedSynopsis, Synopsis};
@@ -65,8 +66,8 @@ pub(super) fn next(end: Time) -> Result<Time> {
 }
 
 impl Operator for PointAtEnd {
-    fn held(&self) -> usize {
-        self.waiting.count()
+    fn held(&self) -> Held {
+        self.waiting.held()
     }
 
     fn push(&mut self, _input: usize, message: Message, out: &mut Vec<Message>) -> Result<()> {

@@ -13,6 +13,7 @@
 //! never ends.
 
 use crate::batch::{Batch, Message, Other};
+use crate::held::Held;
 use crate::operator::{Operator, decode, encode};
 use crate::operators::held_ends::HeldEnds;
 use crate::time::{BEGINNING, INFINITY, Kind, Time, last_on_grid};
@@ -112,6 +113,10 @@ impl Quantize {
 }
 
 impl Operator for Quantize {
+    fn held(&self) -> Held {
+        self.ends.held()
+    }
+
     fn push(&mut self, _input: usize, message: Message, out: &mut Vec<Message>) -> Result<()> {
         match message {
             Message::Batch(batch) => self.batch(batch, out),

@@ -14,6 +14,7 @@
 use crate::batch::{Batch, Message, Other};
 use crate::checkpoint::{restore_rows, save_rows};
 use crate::groups::Groups;
+use crate::held::Held;
 use crate::operator::{Operator, decode, encode};
 use crate::runs::runs;
 use crate::time::{BEGINNING, INFINITY, Kind, Time};
@@ -257,6 +258,12 @@ impl RecomputeGroups {
 }
 
 impl Operator for RecomputeGroups {
+    fn held(&self) -> Held {
+        let rows = self.rows.iter().flat_map(|group| group.values()).sum::<i64>() as usize;
+        let starts = self.emitted.iter().flatten().flat_map(|(_, starts)| starts);
+        Held::saved(rows, starts.min().copied(), self.save())
+    }
+
     fn push(&mut self, _input: usize, message: Message, out: &mut Vec<Message>) -> Result<()> {
         match message {
             Message::Batch(batch) => {

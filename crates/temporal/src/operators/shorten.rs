@@ -10,6 +10,7 @@
 //! leaves. What leaves is in order, and no punctuation passes the first row of the queue.
 
 use crate::batch::{Batch, Message, Other};
+use crate::held::Held;
 use crate::operator::{decode, encode};
 use crate::operators::open_edges::OpenEdges;
 use crate::operators::rows_out::RowsOut;
@@ -177,6 +178,11 @@ impl Shorten {
         self.out.flush(&self.rows, out)?;
         self.open.forget_empty(&std::mem::take(&mut self.emptied), &self.rows);
         self.rows.tidy()
+    }
+
+    /// The rows that have not left, and those that have not ended.
+    pub fn held(&self) -> Held {
+        self.rows.held()
     }
 
     pub fn save(&self) -> Result<Vec<u8>> {

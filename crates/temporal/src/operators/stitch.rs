@@ -16,6 +16,7 @@
 
 use crate::batch::{Batch, Message, Other};
 use crate::groups::{Groups, KeyColumns};
+use crate::held::Held;
 use crate::operator::{Operator, decode, encode};
 use crate::operators::open_edges::no_start_edge;
 use crate::runs::runs;
@@ -181,6 +182,11 @@ impl Stitch {
 }
 
 impl Operator for Stitch {
+    fn held(&self) -> Held {
+        let rows = self.alive.values().sum::<u64>() as usize;
+        Held::saved(rows, self.alive.keys().map(|(.., start)| *start).min(), self.save())
+    }
+
     fn push(&mut self, _input: usize, message: Message, out: &mut Vec<Message>) -> Result<()> {
         match message {
             Message::Batch(batch) => {

@@ -7,6 +7,7 @@
 //! passed it. Rows that are not among the first are kept: one of the first may leave.
 
 use crate::batch::{Batch, Message};
+use crate::held::Held;
 use crate::operator::{Operator, decode, encode};
 use crate::operators::rows_out::RowsOut;
 use crate::runs::runs;
@@ -171,8 +172,8 @@ impl TopK {
 }
 
 impl Operator for TopK {
-    fn held(&self) -> usize {
-        self.rows.count()
+    fn held(&self) -> Held {
+        self.rows.held()
     }
 
     fn push(&mut self, _input: usize, message: Message, out: &mut Vec<Message>) -> Result<()> {

@@ -1,6 +1,7 @@
 //! `union`: the rows of all inputs, in order of time, ties by input (trill.txt §6.1).
 
 use crate::batch::Message;
+use crate::held::Held;
 use crate::merge::TimeMerge;
 use crate::operator::{Operator, decode, encode};
 use datafusion::common::Result;
@@ -21,6 +22,10 @@ impl Union {
 impl Operator for Union {
     fn inputs(&self) -> usize {
         self.inputs
+    }
+
+    fn held(&self) -> Held {
+        self.merge.held(|_| true)
     }
 
     fn push(&mut self, input: usize, message: Message, out: &mut Vec<Message>) -> Result<()> {

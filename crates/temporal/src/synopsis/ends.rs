@@ -34,6 +34,11 @@ impl<T: Copy + Ord> Ends<T> {
         self.queue.len() + self.heap.len()
     }
 
+    /// The bytes of memory of the ends.
+    pub fn memory(&self) -> usize {
+        self.len() * size_of::<(Time, T)>()
+    }
+
     /// The first end.
     #[inline]
     pub fn first(&self) -> Option<(Time, T)> {

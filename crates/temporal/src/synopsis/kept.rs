@@ -4,6 +4,7 @@
 //! at the unused ones, so that rows which are on their way out can be gathered. A pinned batch stays at its
 //! place.
 
+use crate::held::memory_of;
 use crate::places;
 use arrow::array::RecordBatch;
 use datafusion::common::Result;
@@ -109,6 +110,11 @@ impl KeptBatches {
     /// The batch at this place.
     pub fn batch(&self, place: u32) -> Option<&RecordBatch> {
         self.batches[place as usize].as_ref().map(|kept| &kept.rows)
+    }
+
+    /// The bytes of memory of the batches.
+    pub fn memory(&self) -> usize {
+        memory_of(self.batches.iter().flatten().map(|kept| &kept.rows))
     }
 
     /// The rows at these places, in this order.

@@ -157,6 +157,12 @@ pub(super) struct Lists {
 }
 
 impl Lists {
+    /// The bytes of memory of the lists, without room to grow.
+    pub fn memory(&self) -> usize {
+        let further: usize = self.lists.iter().map(|list| list.rest.entries.len()).sum();
+        size_of_val(&self.places[..]) + size_of_val(&self.lists[..]) + further * size_of::<Entry>()
+    }
+
     /// Makes room for so many groups.
     pub fn grow(&mut self, groups: usize) {
         self.places.resize(groups.max(self.places.len()), NONE);

@@ -12,6 +12,7 @@ mod kept;
 mod list;
 
 use crate::checkpoint::{restore_rows, save_rows};
+use crate::held::Held;
 use crate::time::{BEGINNING, INFINITY, Time};
 use arrow::array::{Array, RecordBatch};
 use datafusion::common::{Result, exec_err};
@@ -177,6 +178,16 @@ impl Synopsis {
     /// How many rows are alive.
     pub fn count(&self) -> usize {
         self.living
+    }
+
+    /// The rows alive, and the memory of their batches and entries.
+    pub fn held(&self) -> Held {
+        let all = (0..self.lists.groups()).flat_map(|group| self.of(group));
+        Held {
+            rows: self.living,
+            bytes: self.kept.memory() + self.lists.memory() + self.ends.memory(),
+            oldest: all.map(|(_, entry)| entry.start).min(),
+        }
     }
 
     /// Sets what the operator remembers of a row.

@@ -23,7 +23,8 @@ use whimbrel_temporal::operators::{
     Where, WithStart,
 };
 use whimbrel_temporal::{
-    BEGINNING, Closed, DurationRule, Graph, Lifetimes, Message, NodeId, Operator, StartRule,
+    BEGINNING, Closed, DurationRule, Graph, Lifetimes, Message, NodeActivity, NodeId, Operator, StartRule,
+    Time,
 };
 
 /// The lifetimes that an aggregate is given, and told that it is given.
@@ -503,6 +504,7 @@ fn run(plan: &Plan, streams: &[Stream], messages: Vec<(usize, Message)>, dice: &
             let state = graph.save().expect("a checkpoint");
             let mut fresh = plan.graph(&schemas);
             fresh.restore(&state).expect("restores");
+            assert_eq!(held(&fresh), held(&graph), "as a checkpoint before message {checkpoint} has it");
             restored = Some(fresh);
         }
         let mut out = Vec::new();
@@ -514,5 +516,18 @@ fn run(plan: &Plan, streams: &[Stream], messages: Vec<(usize, Message)>, dice: &
         }
         out.iter().for_each(|(_, message)| decoder.push(message));
     }
+    if let Some(restored) = &restored {
+        assert_eq!(held(restored), held(&graph), "from a checkpoint before message {checkpoint} to the end");
+    }
     decoder.finish()
+}
+
+/// How many rows each operator keeps, and since when.
+fn held(graph: &Graph) -> Vec<(&'static str, usize, Option<Time>)> {
+    let of = |node: NodeActivity| {
+        let held = node.progress().held;
+        assert!(held.rows == 0 || held.bytes > 0, "{}: {held:?}", node.name);
+        (node.name, held.rows, held.oldest)
+    };
+    graph.activity().into_iter().map(of).collect()
 }

@@ -13,6 +13,7 @@ use super::calls::{AggregateCall, Plan};
 use super::function::AggregateFunction;
 use super::tumbling::Tumbling;
 use crate::batch::{Batch, Message};
+use crate::held::Held;
 use crate::operator::{Operator, decode, encode};
 use arrow::array::{Array, ArrayRef, BooleanArray, Int64Array, RecordBatch, RecordBatchOptions};
 use arrow::compute::{cast, is_not_null, not, nullif, prep_null_mask_filter};
@@ -141,6 +142,10 @@ fn rows_of(message: &Message) -> usize {
 }
 
 impl Operator for Combine {
+    fn held(&self) -> Held {
+        self.grouped.held()
+    }
+
     fn push(&mut self, input: usize, message: Message, out: &mut Vec<Message>) -> Result<()> {
         match message {
             Message::Batch(batch) => self.batch(batch, out),

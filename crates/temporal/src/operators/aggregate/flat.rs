@@ -14,10 +14,11 @@ use super::vectors::{Change, Totals, Vectors};
 use super::windowed::ungrouped_rows;
 use crate::batch::{Batch, Message};
 use crate::groups::Groups;
+use crate::held::Held;
 use crate::key::Key;
 use crate::operator::{Operator, decode, encode};
 use crate::runs::runs;
-use crate::time::{BEGINNING, INFINITY, Time, end_after};
+use crate::time::{BEGINNING, INFINITY, Time, end_after, start_before};
 use datafusion::common::Result;
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -324,8 +325,9 @@ fn restored<const W: usize>((rows, words): SavedChanges) -> Vec<Change<W>> {
 }
 
 impl<const W: usize> Operator for Flat<W> {
-    fn held(&self) -> usize {
-        self.alive
+    fn held(&self) -> Held {
+        let first = self.panes.front().map_or(Some(self.now), |pane| start_before(pane.end, self.size));
+        Held::saved(self.alive.max(self.instant_keys.len()), first, self.save())
     }
 
     fn push(&mut self, _input: usize, message: Message, out: &mut Vec<Message>) -> Result<()> {

@@ -10,6 +10,7 @@ use super::emitter::Emitter;
 use super::leaving::Leaving;
 use super::live::Live;
 use crate::batch::{Batch, Message};
+use crate::held::Held;
 use crate::operator::{Operator, decode, encode};
 use crate::runs::runs;
 use crate::time::{BEGINNING, INFINITY, Kind, Time};
@@ -149,8 +150,8 @@ impl General {
 }
 
 impl Operator for General {
-    fn held(&self) -> usize {
-        self.live.living()
+    fn held(&self) -> Held {
+        Held::saved(self.live.living(), None, self.save())
     }
 
     fn push(&mut self, _input: usize, message: Message, out: &mut Vec<Message>) -> Result<()> {

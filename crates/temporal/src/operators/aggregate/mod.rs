@@ -52,6 +52,7 @@ pub use function::{AggregateFunction, UserAggregate};
 pub use sessions::SessionAggregate;
 
 use crate::batch::Message;
+use crate::held::Held;
 use crate::operator::Operator;
 use crate::rules::Lifetimes;
 use arrow::datatypes::SchemaRef;
@@ -142,7 +143,7 @@ fn windowed(plan: Plan, size: i64, emitter: Emitter) -> Result<Box<dyn Operator>
 }
 
 impl Operator for Aggregate {
-    fn held(&self) -> usize {
+    fn held(&self) -> Held {
         self.variant.held()
     }
 

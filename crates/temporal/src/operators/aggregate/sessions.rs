@@ -11,6 +11,7 @@ use super::calls::{AggregateCall, Plan, Results, ResultsOf, States};
 use super::leaving::Leaving;
 use super::output_batch::{OutputBatch, Snapshots};
 use crate::batch::{Batch, Message};
+use crate::held::Held;
 use crate::operator::{Operator, decode, encode};
 use crate::operators::point_at_end;
 use crate::operators::session::{EndedSession, Extents, SessionCap};
@@ -170,8 +171,8 @@ impl Results for SessionResults<'_> {
 }
 
 impl Operator for SessionAggregate {
-    fn held(&self) -> usize {
-        self.sessions.len()
+    fn held(&self) -> Held {
+        Held::saved(self.sessions.len(), self.sessions.oldest(), self.save())
     }
 
     fn push(&mut self, _input: usize, message: Message, out: &mut Vec<Message>) -> Result<()> {

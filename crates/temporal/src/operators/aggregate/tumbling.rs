@@ -8,6 +8,7 @@ use super::instant_table::InstantTable;
 use super::leaving::Leaving;
 use super::output_batch::{OutputBatch, Snapshots};
 use crate::batch::{Batch, Message};
+use crate::held::Held;
 use crate::operator::{Operator, decode, encode};
 use crate::runs::runs;
 use crate::time::{BEGINNING, Time};
@@ -86,8 +87,8 @@ impl Tumbling {
 }
 
 impl Operator for Tumbling {
-    fn held(&self) -> usize {
-        self.table.len()
+    fn held(&self) -> Held {
+        Held::saved(self.table.len(), Some(self.now), self.save())
     }
 
     fn push(&mut self, _input: usize, message: Message, out: &mut Vec<Message>) -> Result<()> {

@@ -15,10 +15,11 @@ use super::instant_table::InstantTable;
 use super::leaving::Leaving;
 use super::live::Live;
 use crate::batch::{Batch, Message};
+use crate::held::Held;
 use crate::key::Key;
 use crate::operator::{Operator, decode, encode};
 use crate::runs::runs;
-use crate::time::{BEGINNING, INFINITY, Time, end_after};
+use crate::time::{BEGINNING, INFINITY, Time, end_after, start_before};
 use datafusion::common::Result;
 use serde_bytes::ByteBuf;
 use std::collections::VecDeque;
@@ -193,8 +194,9 @@ impl Windowed {
 }
 
 impl Operator for Windowed {
-    fn held(&self) -> usize {
-        self.live.living()
+    fn held(&self) -> Held {
+        let first = self.ends.front().map_or(Some(self.now), |(end, _)| start_before(*end, self.size));
+        Held::saved(self.live.living().max(self.table.len()), first, self.save())
     }
 
     fn push(&mut self, _input: usize, message: Message, out: &mut Vec<Message>) -> Result<()> {

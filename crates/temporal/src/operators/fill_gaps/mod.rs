@@ -30,6 +30,7 @@ pub use fill::Fill;
 
 use crate::batch::{Batch, Message};
 use crate::groups::Groups;
+use crate::held::Held;
 use crate::operator::{Operator, decode, encode};
 use crate::operators::open_edges::no_start_edge;
 use crate::rules::BATCH_ROWS;
@@ -337,6 +338,10 @@ impl FillGaps {
 }
 
 impl Operator for FillGaps {
+    fn held(&self) -> Held {
+        self.rows.held().and(self.buffer.held())
+    }
+
     fn push(&mut self, _input: usize, message: Message, out: &mut Vec<Message>) -> Result<()> {
         match message {
             Message::Batch(batch) => {

@@ -6,6 +6,7 @@
 
 use crate::batch::{Batch, Message, Other};
 use crate::checkpoint::SavedBatch;
+use crate::held::Held;
 use crate::places;
 use crate::rules::BATCH_ROWS;
 use crate::time::Time;
@@ -55,6 +56,11 @@ impl ReorderBuffer {
             false => in_order(&batches, out)?,
         }
         Ok(())
+    }
+
+    /// The rows that wait.
+    pub fn held(&self) -> Held {
+        Held::batches(self.input.iter().chain(&self.cells))
     }
 
     /// What waits, for a checkpoint.

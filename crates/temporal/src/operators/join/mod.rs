@@ -19,6 +19,7 @@
 mod arrivals;
 
 use crate::batch::{Batch, Message, Other};
+use crate::held::Held;
 use crate::operator::{Operator, decode, encode};
 use crate::operators::keyed_inputs::{Arrival, KeyedInputs, Pairing, SavedInputs};
 use crate::synopsis::{EntryId, RowRef, SavedSynopsis, Synopsis};
@@ -250,9 +251,12 @@ impl State {
 }
 
 impl Operator for Join {
-    fn held(&self) -> usize {
-        let State { sides, arrived, .. } = &self.state;
-        sides.iter().map(Synopsis::count).chain(arrived.iter().map(Arrivals::len)).sum()
+    fn held(&self) -> Held {
+        let State { sides, arrived, now, .. } = &self.state;
+        let arrived = arrived.iter().map(Arrivals::len).sum();
+        // Their columns are in the batches of the sides.
+        let arrived = Held { rows: arrived, bytes: 0, oldest: (arrived > 0).then_some(*now) };
+        sides.iter().map(Synopsis::held).fold(self.inputs.held().and(arrived), Held::and)
     }
 
     fn inputs(&self) -> usize {

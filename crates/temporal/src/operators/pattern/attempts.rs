@@ -14,7 +14,7 @@ use super::moves::{Move, Moves};
 use super::program::{Program, START};
 use super::registers::{INITIAL, Registers};
 use super::rounds::Rounds;
-use crate::time::{INFINITY, Time, end_after};
+use crate::time::{INFINITY, Time, end_after, start_before};
 use datafusion::common::{Result, exec_err};
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
@@ -500,6 +500,15 @@ impl Attempts {
             self.keys[group as usize] = KeyState::default();
         }
         Ok(is_idle)
+    }
+
+    /// How many attempts there are, and the start of the first, if it has to end.
+    pub fn alive(&self) -> (usize, Option<Time>) {
+        // The attempts of a key are in the order of their deadlines.
+        let firsts = self.keys.iter().filter_map(|key| self.attempts.get(key.first as usize));
+        let first = firsts.map(|attempt| attempt.deadline).min().zip(self.within);
+        let count = self.attempts.len() - self.free.len();
+        (count, first.and_then(|(deadline, within)| start_before(deadline, within)))
     }
 
     /// The attempts, and the slots of their registers in the order of their places.

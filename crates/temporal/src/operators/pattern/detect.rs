@@ -21,6 +21,7 @@ use super::scan::{SavedScan, Scan};
 use super::sweeps::Sweeps;
 use super::threads::{SavedThreads, Threads};
 use crate::batch::Message;
+use crate::held::Held;
 use crate::operator::{Operator, decode, encode};
 use crate::time::{BEGINNING, Time};
 use arrow::datatypes::{Field, Schema, SchemaRef};
@@ -170,6 +171,15 @@ impl Detect {
 }
 
 impl Operator for Detect {
+    fn held(&self) -> Held {
+        let (alive, oldest) = match &self.engine {
+            Engine::Scan(scan) => scan.alive(),
+            Engine::Threads(threads) => threads.alive(),
+        };
+        let waiting = self.intake.held();
+        Held::saved(alive + waiting.rows, oldest.into_iter().chain(waiting.oldest).min(), self.save())
+    }
+
     fn push(&mut self, _input: usize, message: Message, out: &mut Vec<Message>) -> Result<()> {
         match message {
             Message::Batch(batch) => {

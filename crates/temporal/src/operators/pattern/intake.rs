@@ -8,6 +8,7 @@
 use crate::batch::{Batch, Other};
 use crate::checkpoint::SavedBatch;
 use crate::groups::{Groups, KeyColumns};
+use crate::held::Held;
 use crate::key::encode_rows;
 use crate::places;
 use crate::runs::{leading, runs};
@@ -98,6 +99,11 @@ impl Intake {
         let mut columns = KeyColumns::new(&self.types);
         self.groups.append(groups, &mut columns);
         columns.finish(&self.types)
+    }
+
+    /// The events that are not complete.
+    pub fn held(&self) -> Held {
+        Held::batches(&self.waiting)
     }
 
     /// How many keys there are.

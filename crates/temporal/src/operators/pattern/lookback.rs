@@ -4,6 +4,7 @@
 //! for good: the next row of a key may come at any time.
 
 use super::intake::Events;
+use crate::held::Held;
 use crate::synopsis::{EntryId, RowRef, SavedSynopsis, Synopsis};
 use crate::time::INFINITY;
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
@@ -64,6 +65,11 @@ impl Lookback {
         let depth = previous.iter().map(|previous| previous.rows).max().unwrap_or(0);
         let schema = with_previous(input, &previous)?;
         Ok(Lookback { previous, columns, schema, depth, last: Synopsis::default() })
+    }
+
+    /// The rows that are looked back at.
+    pub fn held(&self) -> Held {
+        self.last.held()
     }
 
     /// Adds the columns to rows in the order in which each key has them.

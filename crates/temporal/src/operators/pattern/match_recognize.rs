@@ -24,6 +24,7 @@ use super::program::Program;
 use super::registers::Registers;
 use super::sweeps::Sweeps;
 use crate::batch::{Batch, Message, Other};
+use crate::held::Held;
 use crate::operator::{Operator, decode, encode};
 use crate::synopsis::SavedSynopsis;
 use crate::time::{BEGINNING, INFINITY, Time};
@@ -189,6 +190,13 @@ impl MatchRecognize {
 }
 
 impl Operator for MatchRecognize {
+    fn held(&self) -> Held {
+        let (alive, oldest) = self.attempts.alive();
+        let kept = self.intake.held().and(self.lookback.held());
+        let rows = alive + self.waiting.len() + kept.rows;
+        Held::saved(rows, oldest.into_iter().chain(kept.oldest).min(), self.save())
+    }
+
     fn push(&mut self, _input: usize, message: Message, out: &mut Vec<Message>) -> Result<()> {
         match message {
             Message::Batch(batch) => {

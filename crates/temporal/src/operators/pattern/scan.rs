@@ -10,7 +10,7 @@ use super::intake::Events;
 use super::matches::Matches;
 use super::program::Program;
 use super::registers::INITIAL;
-use crate::time::{Time, end_after};
+use crate::time::{Time, end_after, start_before};
 use datafusion::common::Result;
 use serde::{Deserialize, Serialize};
 
@@ -218,6 +218,14 @@ impl Scan {
                 }
             }
         }
+    }
+
+    /// How many instances there are, and the start of the first.
+    pub fn alive(&self) -> (usize, Option<Time>) {
+        let (_, keys) = self.save();
+        let deadlines = || keys.iter().flatten().map(|(deadline, _)| *deadline);
+        let first = deadlines().min().and_then(|deadline| start_before(deadline, self.max_duration));
+        (deadlines().count(), first)
     }
 
     pub fn save(&self) -> SavedScan {

@@ -12,7 +12,7 @@ use super::moves::{Move, Moves};
 use super::program::{Program, START};
 use super::registers::{INITIAL, Registers};
 use super::rounds::Rounds;
-use crate::time::{Time, end_after};
+use crate::time::{Time, end_after, start_before};
 use datafusion::common::Result;
 use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
@@ -242,6 +242,15 @@ impl Threads {
             *last = NONE;
         }
         *first == NONE
+    }
+
+    /// How many threads there are, and the start of the first.
+    pub fn alive(&self) -> (usize, Option<Time>) {
+        // The threads of a key are in the order of their deadlines.
+        let firsts = self.lists.iter().filter_map(|(first, _)| self.threads.get(*first as usize));
+        let first = firsts.map(|thread| thread.deadline).min();
+        let count = self.threads.len() - self.free.len();
+        (count, first.and_then(|deadline| start_before(deadline, self.max_duration)))
     }
 
     pub fn save(&self, registers: &Registers) -> Result<SavedThreads> {

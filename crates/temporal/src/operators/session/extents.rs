@@ -94,6 +94,11 @@ impl Extents {
         self.ends.len()
     }
 
+    /// The start of the session that began first.
+    pub fn oldest(&self) -> Option<Time> {
+        self.extents.iter().flatten().map(|extent| extent.first).min()
+    }
+
     /// One more than the greatest number of a group so far.
     pub fn capacity(&self) -> usize {
         self.extents.len()

@@ -14,6 +14,7 @@ pub use extents::SessionCap;
 pub(super) use extents::{EndedSession, Extents};
 
 use crate::batch::{Batch, Message};
+use crate::held::Held;
 use crate::operator::{Operator, decode, encode};
 use crate::operators::point_at_end;
 use crate::operators::rows_out::RowsOut;
@@ -129,8 +130,8 @@ impl Windows {
 }
 
 impl Operator for Session {
-    fn held(&self) -> usize {
-        self.members.count()
+    fn held(&self) -> Held {
+        self.members.held()
     }
 
     fn push(&mut self, _input: usize, message: Message, out: &mut Vec<Message>) -> Result<()> {
