@@ -156,3 +156,15 @@ def test_relations_have_no_operators() -> None:
         assert subscription.wait(30)
         assert subscription.stats().operators == ()
         assert subscription.stats().rows_out == 1
+
+
+def test_partitions_count_together() -> None:
+    settings: dict[str, Any] = {"partition_by": "item", "lag": 20, "disorder": "drop"}
+    with wb.live(SCHEMA, time="time", **settings) as clicks:
+        query = clicks.query(lambda q: alive(q).aggregate(n=wb.count()))
+        with query.subscribe(print) as subscription:
+            clicks.push([(40, "a", 1), (25, "b", 2), (41, "b", 3), (45, "a", 4), (44, "c", 5)])
+            until(lambda: operator(subscription, "input").rows == 5)
+            counted = operator(subscription, "aggregate")
+            assert (counted.rows_in, counted.held, counted.oldest) == (5, 3, 25)
+            assert operator(subscription, "input").frontier == 25

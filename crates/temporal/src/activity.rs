@@ -8,7 +8,7 @@
 use crate::batch::Message;
 use crate::held::Held;
 use crate::operator::Operator;
-use crate::time::{BEGINNING, Time};
+use crate::time::{BEGINNING, INFINITY, Time};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 use std::time::{Duration, Instant};
@@ -28,7 +28,7 @@ pub(crate) fn lock(operator: &SharedOperator) -> MutexGuard<'_, Box<dyn Operator
 
 /// The counters of a node.
 #[derive(Debug)]
-pub struct Activity {
+pub(crate) struct Activity {
     rows: AtomicU64,
     latest: AtomicI64,
     frontier: AtomicI64,
@@ -50,15 +50,23 @@ pub struct NodeProgress {
     pub held: Held,
 }
 
-/// A node of a graph, as its watchers see it.
+/// A node of a graph, as its watchers see it; or of several graphs of one construction, as that of each
+/// partition.
 #[derive(Clone)]
 pub struct NodeActivity {
     /// What the node is.
     pub name: &'static str,
     /// The numbers of the nodes that it reads; none: it is an input of the graph.
     pub inputs: Vec<usize>,
-    pub(crate) activity: Arc<Activity>,
-    pub(crate) operator: Weak<Mutex<Box<dyn Operator>>>,
+    /// The node in each of the graphs.
+    nodes: Arc<Mutex<Vec<Watched>>>,
+}
+
+/// A node of one graph.
+#[derive(Clone)]
+pub(crate) struct Watched {
+    pub activity: Arc<Activity>,
+    pub operator: Weak<Mutex<Box<dyn Operator>>>,
 }
 
 impl Default for Activity {
@@ -94,8 +102,41 @@ impl Activity {
 }
 
 impl NodeActivity {
-    /// What the node has done so far.
+    pub(crate) fn new(name: &'static str, inputs: Vec<usize>, node: Watched) -> NodeActivity {
+        NodeActivity { name, inputs, nodes: Arc::new(Mutex::new(vec![node])) }
+    }
+
+    /// Watches the same node of another graph, too.
+    pub fn join(&self, other: &NodeActivity) {
+        let others = other.nodes();
+        self.nodes.lock().unwrap_or_else(PoisonError::into_inner).extend(others);
+    }
+
+    fn nodes(&self) -> Vec<Watched> {
+        self.nodes.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What the node has done so far, in all graphs together.
     pub fn progress(&self) -> NodeProgress {
+        let nothing = NodeProgress { rows: 0, latest: BEGINNING, frontier: INFINITY, held: Held::default() };
+        self.nodes().iter().map(Watched::progress).fold(nothing, NodeProgress::and)
+    }
+}
+
+impl NodeProgress {
+    /// This of one graph and that of another.
+    fn and(self, other: NodeProgress) -> NodeProgress {
+        NodeProgress {
+            rows: self.rows + other.rows,
+            latest: self.latest.max(other.latest),
+            frontier: self.frontier.min(other.frontier),
+            held: self.held.and(other.held),
+        }
+    }
+}
+
+impl Watched {
+    fn progress(&self) -> NodeProgress {
         NodeProgress {
             rows: self.activity.rows.load(Ordering::Relaxed),
             latest: self.activity.latest.load(Ordering::Relaxed),

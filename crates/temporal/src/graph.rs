@@ -3,7 +3,7 @@
 //! Invariants: a node's inputs are nodes that were added before it, so the nodes are in topological
 //! order; a message reaches all consumers of a node before the next message of that node is worked on.
 
-use crate::activity::{Activity, NodeActivity, SharedOperator, lock};
+use crate::activity::{Activity, NodeActivity, SharedOperator, Watched, lock};
 use crate::batch::Message;
 use crate::checkpoint::{decode, encode, open, seal};
 use crate::operator::Operator;
@@ -149,11 +149,10 @@ impl Graph {
                 }
             }
         }
-        let of = |(node, inputs): (&Node, Vec<usize>)| NodeActivity {
-            name: node.operator.as_ref().map_or("input", |operator| lock(operator).name()),
-            inputs,
-            activity: Arc::clone(&node.activity),
-            operator: node.operator.as_ref().map_or_else(Weak::new, Arc::downgrade),
+        let of = |(node, inputs): (&Node, Vec<usize>)| {
+            let name = node.operator.as_ref().map_or("input", |operator| lock(operator).name());
+            let operator = node.operator.as_ref().map_or_else(Weak::new, Arc::downgrade);
+            NodeActivity::new(name, inputs, Watched { activity: Arc::clone(&node.activity), operator })
         };
         self.nodes.iter().zip(inputs).map(of).collect()
     }

@@ -39,7 +39,7 @@ mod runs;
 mod synopsis;
 mod values;
 
-pub use activity::{Activity, NodeActivity, NodeProgress};
+pub use activity::{NodeActivity, NodeProgress};
 pub use batch::{Batch, Message, Other};
 pub use carry::Carry;
 pub use graph::{Graph, NodeId};

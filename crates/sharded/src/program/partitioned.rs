@@ -17,7 +17,7 @@ use datafusion::arrow::row::SortField;
 use datafusion::common::{Result, exec_err};
 use serde_bytes::ByteBuf;
 use whimbrel_temporal::checkpoint::{SavedMessage, decode, encode, open, seal};
-use whimbrel_temporal::{BEGINNING, INFINITY, Message, Time};
+use whimbrel_temporal::{BEGINNING, INFINITY, Message, NodeActivity, Time};
 
 /// The word for a low watermark in the column of the kinds of rows.
 const LOW_WATERMARK: &str = "low_watermark";
@@ -244,6 +244,10 @@ impl ChannelProgram for PartitionedProgram {
         }
         self.hand_out(produced, out)?;
         Ok(self.needs())
+    }
+
+    fn activity(&self) -> Vec<NodeActivity> {
+        self.partitions.activity()
     }
 
     fn save(&self) -> Result<Option<Vec<u8>>> {

@@ -12,7 +12,7 @@ use datafusion::common::Result;
 use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
 use std::collections::HashMap;
-use whimbrel_temporal::{BEGINNING, Graph, Ingress, Message, Time};
+use whimbrel_temporal::{BEGINNING, Graph, Ingress, Message, NodeActivity, Time};
 
 /// Makes what a partition computes: its ingresses, one for each input, and its graph.
 pub(crate) type PartitionFactory = Box<dyn Fn() -> Result<(Vec<Ingress>, Graph)> + Send>;
@@ -100,6 +100,8 @@ pub(super) struct Partitions {
     unseen: Partition,
     /// The low watermark of each input.
     low: Vec<Time>,
+    /// What the operators of all partitions have done.
+    activity: Vec<NodeActivity>,
 }
 
 impl Partitions {
@@ -108,7 +110,19 @@ impl Partitions {
         let unseen = Partition::new(make()?);
         let low = vec![BEGINNING; unseen.ingresses.len()];
         let converter = RowConverter::new(fields)?;
-        Ok(Partitions { make, converter, numbers: HashMap::new(), partitions: Vec::new(), unseen, low })
+        let activity = unseen.graph.activity();
+        let (numbers, partitions) = (HashMap::new(), Vec::new());
+        Ok(Partitions { make, converter, numbers, partitions, unseen, low, activity })
+    }
+
+    /// What the operators of all partitions have done, inputs first; the partitions that come are in it, too.
+    pub fn activity(&self) -> Vec<NodeActivity> {
+        self.activity.clone()
+    }
+
+    /// Watches a partition.
+    fn watch(&self, partition: &Partition) {
+        self.activity.iter().zip(partition.graph.activity()).for_each(|(all, of)| all.join(&of));
     }
 
     /// The low watermark of an input.
@@ -137,6 +151,7 @@ impl Partitions {
         for (input, low) in self.low.iter().enumerate().filter(|(_, low)| **low > BEGINNING) {
             partition.advance(input, *low, &mut out)?;
         }
+        self.watch(&partition);
         self.partitions.push(partition);
         self.numbers.insert(key.into(), self.partitions.len() - 1);
         Ok(self.partitions.len() - 1)
@@ -195,9 +210,11 @@ impl Partitions {
         for (number, saved) in saved.into_iter().enumerate() {
             let partition = restore(Partition::new((self.make)()?), &saved)?;
             if number == 0 {
+                self.activity = partition.graph.activity();
                 self.unseen = partition;
                 continue;
             }
+            self.watch(&partition);
             self.numbers.insert(saved.key.into_vec().into(), self.partitions.len());
             self.partitions.push(partition);
         }

@@ -12,8 +12,8 @@
 //!
 //! Layers, lowest first: `placement` (a plan and the partitioning of its rows), `cost`, `side`, `colocation`;
 //! `range_partitions`; `two_phase_aggregate`; `optimizer` (less work, whatever the number of shards); `scan`,
-//! `aggregate`, and `join` with `broadcast_reduction`, one family of nodes each; `candidates` (all ways to
-//! run a query).
+//! `aggregate`, and `join` with `broadcast_reduction`, one family of nodes each; `streams` (plans over time);
+//! `candidates` (all ways to run a query).
 
 mod aggregate;
 mod broadcast_reduction;
@@ -26,6 +26,7 @@ mod placement;
 mod range_partitions;
 mod scan;
 mod side;
+mod streams;
 mod two_phase_aggregate;
 
 pub use candidates::Candidate;
@@ -94,7 +95,7 @@ pub(crate) fn shard(plan: LogicalPlan, shards: Shards, policy: Policy) -> Result
     let ranges = RangePartitions::default();
     let mut planner = Planner { shards, few_rows, policy, costs, ranges, estimator };
     if is_opaque(&plan)? {
-        return Ok(planner.as_is(plan));
+        return Ok(planner.as_is(streams::in_shards(plan)?));
     }
     if planner.is_small(&plan)? {
         let estimate = planner.estimator.estimate(&plan);
@@ -105,7 +106,7 @@ pub(crate) fn shard(plan: LogicalPlan, shards: Shards, policy: Policy) -> Result
     planner.gathered(placed)
 }
 
-/// Whether a plan is over time or in shards already, and stays as it is.
+/// Whether a plan is over time or in shards already, so that nothing is chosen by cost.
 fn is_opaque(plan: &LogicalPlan) -> Result<bool> {
     let known = properties(plan)?;
     Ok(known.time.is_some() || known.shards != 1)

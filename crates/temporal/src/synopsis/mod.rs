@@ -7,6 +7,7 @@
 //!
 //! Whoever will insert rows later, or knows them by their places, pins their batch.
 
+mod buckets;
 mod ends;
 mod kept;
 mod list;

@@ -141,9 +141,7 @@ impl Extents {
     /// The next session that is over at `time`. They come in the order of their ends.
     #[inline]
     pub fn next_ended(&mut self, time: Time) -> Option<EndedSession> {
-        while let Some((due, group)) = self.ends.first()
-            && due <= time
-        {
+        while let Some((due, group)) = self.ends.first_until(time) {
             self.ends.pop();
             match self.extents[group as usize] {
                 Some(Extent { end, .. }) if end > due => self.ends.push((end, group)),

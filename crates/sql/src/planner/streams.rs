@@ -1,0 +1,196 @@
+//! Queries over streams that come in several shards: they run in these shards.
+//!
+//! Rows move by the keys of sessions, groups, joins and patterns, unless they lie together already. A step
+//! without a key, and one that is not known here, gets all rows in one shard. How many rows will come is not
+//! known, so nothing is chosen by cost.
+//!
+//! Invariant: a plan of these functions is in one shard, or in as many as the sources. Rows that a step looks
+//! at together are in one shard.
+
+use crate::single_shard::is_single_shard;
+use crate::tree::visit_plan;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{Column, Result};
+use datafusion::logical_expr::{Distinct, Expr, Join, LogicalPlan};
+use std::collections::HashSet;
+use whimbrel_plan::nodes::{Exchange, LifetimeChange, Movement, Node, Scope, extension};
+use whimbrel_plan::{Placement, Properties, node, properties};
+
+/// The plan over streams in the shards of its sources, with its result in one.
+///
+/// # Errors
+/// `Plan` if the plan cannot be rebuilt.
+pub(super) fn in_shards(plan: LogicalPlan) -> Result<LogicalPlan> {
+    match shards_of_sources(&plan)? {
+        1 => Ok(plan),
+        shards => in_one(placed(&plan, shards)?.plan),
+    }
+}
+
+/// The most shards of a stream in the plan; one if a stream has a clock for each partition.
+fn shards_of_sources(plan: &LogicalPlan) -> Result<usize> {
+    let (mut shards, mut partitioned) = (1, false);
+    visit_plan(plan, &mut |plan| {
+        if let Some(source) = stream_of(plan)? {
+            shards = shards.max(source.shards);
+            partitioned |= !source.partition.is_empty();
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(if partitioned { 1 } else { shards })
+}
+
+/// What is known of the stream that this exchange brings to one shard, if it is such an exchange.
+fn stream_of(plan: &LogicalPlan) -> Result<Option<Properties>> {
+    match node(plan) {
+        Some(Node::Exchange(exchange)) if is_single_shard(exchange) => {
+            Ok(Some(properties(&exchange.input)?).filter(|source| source.time.is_some()))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// Which rows of its inputs a step looks at together.
+enum Together {
+    /// None: it looks at one row at a time.
+    Nothing,
+    /// Those that agree in these columns, of each input.
+    Key(Vec<Vec<Column>>),
+    All,
+}
+
+/// A plan in shards.
+struct Placed {
+    plan: LogicalPlan,
+    /// In how many shards it is: as many as the sources, or one.
+    shards: usize,
+    /// Whether it is another plan than before.
+    is_new: bool,
+}
+
+/// The plan in so many shards, or in one.
+fn placed(plan: &LogicalPlan, shards: usize) -> Result<Placed> {
+    let as_is = |plan: &LogicalPlan| Placed { plan: plan.clone(), shards: 1, is_new: false };
+    if let (Some(source), [input]) = (stream_of(plan)?, plan.inputs().as_slice()) {
+        return Ok(match source.shards == shards {
+            true => Placed { plan: (*input).clone(), shards, is_new: true },
+            false => as_is(plan),
+        });
+    }
+    let inputs: Vec<Placed> =
+        plan.inputs().into_iter().map(|input| placed(input, shards)).collect::<Result<_>>()?;
+    if !inputs.iter().any(|input| input.is_new) {
+        return Ok(as_is(plan));
+    }
+    let (least, most) = inputs
+        .iter()
+        .fold((shards, 1), |(least, most), input| (least.min(input.shards), most.max(input.shards)));
+    let inputs: Vec<LogicalPlan> = inputs.into_iter().map(|input| input.plan).collect();
+    let (inputs, in_shards) = match together(plan)? {
+        _ if most == 1 => (inputs, 1),
+        Together::Nothing if least == shards => (inputs, shards),
+        Together::Key(keys) => (meet(inputs, keys, shards)?, shards),
+        Together::Nothing | Together::All => (inputs.into_iter().map(in_one).collect::<Result<_>>()?, 1),
+    };
+    let plan = plan.with_new_exprs(plan.expressions(), inputs)?;
+    Ok(Placed { plan, shards: in_shards, is_new: true })
+}
+
+/// Which rows a step looks at together.
+fn together(plan: &LogicalPlan) -> Result<Together> {
+    if plan.expressions().iter().any(Expr::is_volatile) {
+        return Ok(Together::All);
+    }
+    Ok(match plan {
+        LogicalPlan::Filter(_)
+        | LogicalPlan::Projection(_)
+        | LogicalPlan::SubqueryAlias(_)
+        | LogicalPlan::Union(_) => Together::Nothing,
+        LogicalPlan::Aggregate(aggregate) => by(&aggregate.group_expr),
+        LogicalPlan::Distinct(Distinct::All(input)) => Together::Key(vec![input.schema().columns()]),
+        LogicalPlan::Join(join) => matches(join)?,
+        _ => match node(plan) {
+            Some(Node::AlterLifetime(_) | Node::WithStart(_) | Node::ReKey(_)) => Together::Nothing,
+            Some(Node::ChangeLifetimes(of)) if of.change != LifetimeChange::Stitch => Together::Nothing,
+            Some(Node::Session(of)) => by(&of.key),
+            Some(Node::MatchRecognize(of)) => by(&of.key),
+            _ => Together::All,
+        },
+    })
+}
+
+/// The rows of a group. Rows that agree in some of the columns include those that agree in all.
+fn by(key: &[Expr]) -> Together {
+    let columns: Vec<Column> = key.iter().filter_map(|expr| expr.try_as_col().cloned()).collect();
+    if columns.is_empty() { Together::All } else { Together::Key(vec![columns]) }
+}
+
+/// The rows that a join of two streams pairs.
+fn matches(join: &Join) -> Result<Together> {
+    let column = |expr: &Expr| expr.try_as_col().cloned();
+    let keys: Option<(Vec<Column>, Vec<Column>)> =
+        join.on.iter().map(|(left, right)| column(left).zip(column(right))).collect();
+    Ok(match keys {
+        Some((left, right)) if !left.is_empty() && is_stream(&join.left)? && is_stream(&join.right)? => {
+            Together::Key(vec![left, right])
+        }
+        _ => Together::All,
+    })
+}
+
+fn is_stream(plan: &LogicalPlan) -> Result<bool> {
+    Ok(properties(plan)?.time.is_some())
+}
+
+/// Brings rows of all inputs that agree in their keys to one shard.
+fn meet(inputs: Vec<LogicalPlan>, keys: Vec<Vec<Column>>, shards: usize) -> Result<Vec<LogicalPlan>> {
+    let placements = inputs.iter().map(placement).collect::<Result<Vec<_>>>()?;
+    let is_met = match (placements.as_slice(), keys.as_slice()) {
+        ([placement], [key]) => placement.keeps_together(&names(key)),
+        ([left, right], [left_key, right_key]) => are_hashed_alike(left, right, left_key, right_key),
+        _ => false,
+    };
+    if is_met {
+        return Ok(inputs);
+    }
+    let redistributed = |(input, key): (LogicalPlan, Vec<Column>)| {
+        let key = key.into_iter().map(Expr::Column).collect();
+        moved(input, Movement::ReDistribute { key }, shards)
+    };
+    inputs.into_iter().zip(keys).map(redistributed).collect()
+}
+
+/// How the rows of a plan lie; unknown if names do not tell its columns apart.
+fn placement(plan: &LogicalPlan) -> Result<Placement> {
+    let mut seen = HashSet::new();
+    let has_unique_names = plan.schema().fields().iter().all(|field| seen.insert(field.name()));
+    Ok(if has_unique_names { properties(plan)?.placement } else { Placement::Unknown })
+}
+
+fn names(columns: &[Column]) -> Vec<String> {
+    columns.iter().map(|column| column.name.clone()).collect()
+}
+
+/// Whether rows of two sides that agree in the columns of their keys, pair by pair, lie in one shard: both
+/// are hashed by columns that such pairs compare.
+fn are_hashed_alike(left: &Placement, right: &Placement, left_key: &[Column], right_key: &[Column]) -> bool {
+    let (Placement::Hashed(left), Placement::Hashed(right)) = (left, right) else { return false };
+    let is_compared = |(left, right): (&Vec<String>, &Vec<String>)| {
+        let pairs = || left_key.iter().zip(right_key);
+        pairs().any(|(of_left, of_right)| left.contains(&of_left.name) && right.contains(&of_right.name))
+    };
+    left.len() == right.len() && left.iter().zip(right).all(is_compared)
+}
+
+/// All rows in one shard.
+fn in_one(plan: LogicalPlan) -> Result<LogicalPlan> {
+    match properties(&plan)?.shards {
+        1 => Ok(plan),
+        _ => moved(plan, Movement::ReShard, 1),
+    }
+}
+
+/// The rows behind an exchange, with the qualifiers of their columns.
+fn moved(plan: LogicalPlan, movement: Movement, shards: usize) -> Result<LogicalPlan> {
+    Ok(extension(Exchange::try_new(plan, movement, Some(shards), Scope::Global)?))
+}

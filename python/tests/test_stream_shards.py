@@ -1,0 +1,156 @@
+"""SQL over streams in several shards: the answer is that of one shard, and all of them work."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+import whimbrel as wb
+
+SCHEMA = {"time": "int64", "item": "string", "price": "int64"}
+
+QUERIES = {
+    "rows": "select item, price * 2 as twice from clicks where price > 30",
+    "tumble": """
+        select item, window_end, count(*) as n, sum(price) as s
+        from tumble(clicks, time, 10) group by item, window_end""",
+    "hop": """
+        select item, window_start, max(price) as m
+        from hop(clicks, time, 5, 10) group by item, window_start""",
+    "cumulate": """
+        select item, window_end, min(price) as m
+        from cumulate(clicks, time, 5, 10) group by item, window_end""",
+    "window without a key": """
+        select window_end, count(distinct item) as n
+        from tumble(clicks, time, 10) group by window_end""",
+    "session": """
+        select item, window_start, window_end, count(*) as n
+        from session(clicks, time, 4, item) group by all""",
+    "session rows": "select item, price, window_start from session(clicks, time, 4, item)",
+    "session without a key": """
+        select window_start, sum(price) as s
+        from session(clicks, time, 2) group by window_start""",
+    "by an expression": """
+        select item || '!' as i, window_end, count(*) as n
+        from tumble(clicks, time, 10) group by i, window_end""",
+    "join": """
+        select a.item, a.price, b.price as other from clicks a join orders b
+        on a.item = b.item and b.time between a.time - 3 and a.time + 3""",
+    "join of windows": """
+        select a.item, a.window_end, n, m from
+        (select item, window_end, count(*) as n from tumble(clicks, time, 10) group by item, window_end) a
+        join (select item, window_end, max(price) as m from tumble(orders, time, 10) group by all) b
+        on a.item = b.item and a.window_end = b.window_end""",
+    "table": "select c.item, c.price, names.name from clicks c join names on c.item = names.item",
+    "union": """
+        select item, window_end, count(*) as n from tumble(
+            (select time, item, price from clicks union all select time, item, price from orders), time, 10)
+        group by item, window_end""",
+    "top": """
+        select window_end, item, price from tumble(clicks, time, 10)
+        qualify row_number() over (partition by window_end order by price desc, item) <= 2""",
+    "pattern": """
+        select * from clicks match_recognize (
+            partition by item order by time
+            measures first(up.price) as low, last(up.price) as high
+            after match skip past last row
+            pattern (down up+)
+            define up as up.price > prev(up.price)) as found""",
+    "groups of groups": """
+        select window_end, max(n) as m from
+        (select item, window_end, count(*) as n from tumble(clicks, time, 10) group by item, window_end)
+        group by window_end""",
+}
+
+
+def rows_of(seed: int, count: int = 120) -> list[tuple[int, str, int]]:
+    chance = random.Random(seed)
+    times = sorted(chance.choices(range(150), k=count))
+    return [(t, chance.choice("abcdefg"), chance.randrange(100)) for t in times]
+
+
+def streams(shards: int) -> dict[str, wb.ShardedStream]:
+    clicks, orders = (
+        wb.from_rows(rows_of(seed), schema=SCHEMA, time="time", shards=shards) for seed in (3, 4)
+    )
+    names = wb.from_rows([(item, item.upper()) for item in "abcd"], schema=["item", "name"])
+    return {"clicks": clicks, "orders": orders, "names": names}
+
+
+def answer(query: str, shards: int, runtime: Any = "local") -> list[str]:
+    used = {name: of for name, of in streams(shards).items() if name in query}
+    return sorted(map(repr, wb.sql(query, **used).to_rows(runtime=runtime)))
+
+
+@pytest.mark.parametrize("name", QUERIES)
+@pytest.mark.parametrize("shards", [2, 5])
+def test_the_answer_is_that_of_one_shard(name: str, shards: int) -> None:
+    expected = answer(QUERIES[name], 1)
+    assert answer(QUERIES[name], shards) == expected
+    assert answer(QUERIES[name], shards, "library") == expected
+    assert len(expected) > 2
+
+
+@pytest.mark.parametrize(
+    ("name", "step"),
+    [
+        ("rows", "select item = clicks.item, twice"),
+        ("session", "session 4 by item"),
+        ("tumble", "aggregate by tumble.item"),
+        ("join of windows", "join on item, window_end"),
+        ("pattern", "match a pattern of rows by item"),
+    ],
+)
+def test_the_work_is_done_in_the_shards_of_the_source(name: str, step: str) -> None:
+    used = {table: of for table, of in streams(3).items() if table in QUERIES[name]}
+    plan = wb.sql(QUERIES[name], **used).explain()
+    (line,) = [line for line in plan.splitlines() if line.strip().startswith(step)]
+    assert line.endswith("| 3 shards"), plan
+
+
+def test_rows_of_a_key_that_lie_together_do_not_move() -> None:
+    clicks = streams(3)["clicks"].rekey(lambda e: e.item).redistribute()
+    plan = wb.sql(QUERIES["session"], clicks=clicks).explain()
+    assert plan.count("redistribute") == 1 and "redistribute by item into 3 shards" in plan, plan
+    # Both sides of the join lie by the key of their aggregates.
+    plan = wb.sql(QUERIES["join of windows"], **streams(3)).explain()
+    assert plan.count("redistribute") == 2, plan
+
+
+def test_live_rows_in_several_shards() -> None:
+    rows = rows_of(5)
+    expected = answer_of_rows(rows)
+    seen: list[str] = []
+    with wb.live(SCHEMA, time="time", shards=2) as clicks:
+        query = wb.sql(QUERIES["session"], clicks=clicks)
+        with query.subscribe(lambda row: seen.append(repr(tuple(row)[-4:]))) as subscription:
+            for number, row in enumerate(rows):
+                clicks.push([row], shard=number % 2)
+            clicks.close()
+            assert subscription.wait(30)
+    assert sorted(seen) == expected
+
+
+def answer_of_rows(rows: list[tuple[int, str, int]]) -> list[str]:
+    clicks = wb.from_rows(rows, schema=SCHEMA, time="time")
+    return sorted(repr(tuple(row)[-4:]) for row in wb.sql(QUERIES["session"], clicks=clicks).to_rows())
+
+
+def test_end_edges_follow_their_start_edges() -> None:
+    chance = random.Random(9)
+    events: list[wb.Event] = []
+    for number in range(60):
+        start, item = chance.randrange(100), chance.choice("abcd")
+        row = {"item": item, "number": number}
+        events += [wb.start_edge(start, row), wb.end_edge(start, start + 1 + chance.randrange(20), row)]
+    events.sort(key=lambda event: event.end if event.kind == "end" else event.start)
+    schema = {"item": "string", "number": "int64"}
+
+    def counts(shards: int) -> list[str]:
+        stream = wb.from_events(events, schema).query(lambda q: q.select("item", "number")).reshard(shards)
+        query = wb.sql("select item, count(*) as n from t group by item", t=stream)
+        return sorted(map(repr, query.query(lambda q: q.stitch()).to_rows()))
+
+    assert counts(3) == counts(1)
