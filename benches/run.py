@@ -2,6 +2,7 @@
 
     make bench                                      # everything, at 20 million events
     python benches/run.py --rows 200000 --out /dev/null      # a smoke test
+    python benches/run.py --query sessions --update          # one line again; the others stay
 
 Every measurement is a process of its own, and the engines take turns on each line. What is measured of each
 engine is documented in its module under `engines/`. A number counts if all engines gave the same answer.
@@ -48,7 +49,7 @@ def measure(engine: str, line: Line, threads: int, repeats: int) -> dict:
     workload = json.dumps(asdict(line))
     options = [f"--threads={threads}", f"--repeats={repeats}"]
     measurement = json_of_process([sys.executable, str(HERE / "measure.py"), engine, workload, *options])
-    return {"engine": engine, "line": line.as_json(), "threads": threads, **measurement}
+    return {"engine": engine, "line": line.as_json(), "threads": threads, "when": now(), **measurement}
 
 
 def json_of_process(
@@ -95,6 +96,29 @@ def table_row(results: list[dict]) -> str:
     return f"{line['name']:25} {results[0]['threads']:7} {line['rows']:11,} {cells} {ratios} {waited:9.1f}"
 
 
+def now() -> str:
+    """Tell the time to the second."""
+    return datetime.now(timezone.utc).isoformat(timespec="seconds")
+
+
+def write(out: Path, measurements: list[dict], *, update: bool) -> None:
+    """Write the results, a measurement a line; to update means to keep those of other lines."""
+    kept: list[dict] = []
+    if update:
+        before = json.loads(out.read_text())["results"]
+        new = {key_of(measurement): measurement for measurement in measurements}
+        kept = [new.pop(key_of(result), result) for result in before]
+        measurements = list(new.values())
+    listed = ",\n".join(f"  {json.dumps(measurement)}" for measurement in kept + measurements)
+    described = json.dumps(machine(), indent=1).replace("\n", "\n ")
+    out.write_text(f'{{\n "machine": {described},\n "results": [\n{listed}\n ]\n}}\n')
+
+
+def key_of(measurement: dict) -> tuple[str, str, int]:
+    """Tell measurements apart."""
+    return measurement["engine"], measurement["line"]["name"], measurement["threads"]
+
+
 def machine() -> dict:
     """Describe where and with what the numbers were made."""
     versions = {}
@@ -108,7 +132,7 @@ def machine() -> dict:
         named = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
         model = named[1] if named else model
     return {
-        "when": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "when": now(),
         "cpu": model,
         "cores": os.cpu_count(),
         "system": platform.platform(),
@@ -129,6 +153,7 @@ def arguments_of_command() -> argparse.Namespace:
         "--query", nargs="+", help="only lines whose names begin so: tumbling, 'text ends', …"
     )
     parser.add_argument("--out", type=Path, default=HERE / "results.json")
+    parser.add_argument("--update", action="store_true", help="keep the other lines that are there")
     return parser.parse_args()
 
 
@@ -153,7 +178,7 @@ def main() -> None:
             failures = (result for result in results if "error" in result)
             errors += [f"{failure['engine']}, {line.name}: {failure['error']}" for failure in failures]
             print(table_row(results), flush=True)
-    arguments.out.write_text(json.dumps({"machine": machine(), "results": measurements}, indent=1) + "\n")
+    write(arguments.out, measurements, update=arguments.update)
     print(f"written to {arguments.out}")
     if errors:
         raise SystemExit("\n".join(errors))

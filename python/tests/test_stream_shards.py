@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 from typing import Any
 
 import pytest
@@ -44,6 +45,14 @@ QUERIES = {
         join (select item, window_end, max(price) as m from tumble(orders, time, 10) group by all) b
         on a.item = b.item and a.window_end = b.window_end""",
     "table": "select c.item, c.price, names.name from clicks c join names on c.item = names.item",
+    "table, or none": """
+        select c.item, c.price, names.name from clicks c left join names on c.item = names.item""",
+    "every row of a table": """
+        select c.item, c.price, names.name from clicks c right join names on c.item = names.item""",
+    "in a table": "select item, price from clicks where item in (select item from names)",
+    "not in a table": "select item, price from clicks where item not in (select item from names)",
+    "a table without a key": """
+        select c.item, names.name from clicks c join names on c.price + 60 > ascii(names.item)""",
     "union": """
         select item, window_end, count(*) as n from tumble(
             (select time, item, price from clicks union all select time, item, price from orders), time, 10)
@@ -79,9 +88,13 @@ def streams(shards: int) -> dict[str, wb.ShardedStream]:
     return {"clicks": clicks, "orders": orders, "names": names}
 
 
+def planned(query: str, shards: int, **settings: Any) -> wb.ShardedStream:
+    settings |= {name: of for name, of in streams(shards).items() if name in query}
+    return wb.sql(query, **settings)
+
+
 def answer(query: str, shards: int, runtime: Any = "local") -> list[str]:
-    used = {name: of for name, of in streams(shards).items() if name in query}
-    return sorted(map(repr, wb.sql(query, **used).to_rows(runtime=runtime)))
+    return sorted(map(repr, planned(query, shards).to_rows(runtime=runtime)))
 
 
 @pytest.mark.parametrize("name", QUERIES)
@@ -101,11 +114,11 @@ def test_the_answer_is_that_of_one_shard(name: str, shards: int) -> None:
         ("tumble", "aggregate by tumble.item"),
         ("join of windows", "join on item, window_end"),
         ("pattern", "match a pattern of rows by item"),
+        ("table", "join on item"),
     ],
 )
 def test_the_work_is_done_in_the_shards_of_the_source(name: str, step: str) -> None:
-    used = {table: of for table, of in streams(3).items() if table in QUERIES[name]}
-    plan = wb.sql(QUERIES[name], **used).explain()
+    plan = planned(QUERIES[name], 3).explain()
     (line,) = [line for line in plan.splitlines() if line.strip().startswith(step)]
     assert line.endswith("| 3 shards"), plan
 
@@ -115,7 +128,7 @@ def test_rows_of_a_key_that_lie_together_do_not_move() -> None:
     plan = wb.sql(QUERIES["session"], clicks=clicks).explain()
     assert plan.count("redistribute") == 1 and "redistribute by item into 3 shards" in plan, plan
     # Both sides of the join lie by the key of their aggregates.
-    plan = wb.sql(QUERIES["join of windows"], **streams(3)).explain()
+    plan = planned(QUERIES["join of windows"], 3).explain()
     assert plan.count("redistribute") == 2, plan
 
 
@@ -140,12 +153,12 @@ def answer_of_rows(rows: list[tuple[int, str, int]]) -> list[str]:
 
 def test_end_edges_follow_their_start_edges() -> None:
     chance = random.Random(9)
-    events: list[wb.Event] = []
+    timed: list[tuple[int, wb.Event]] = []
     for number in range(60):
-        start, item = chance.randrange(100), chance.choice("abcd")
-        row = {"item": item, "number": number}
-        events += [wb.start_edge(start, row), wb.end_edge(start, start + 1 + chance.randrange(20), row)]
-    events.sort(key=lambda event: event.end if event.kind == "end" else event.start)
+        start, row = chance.randrange(100), {"item": chance.choice("abcd"), "number": number}
+        end = start + 1 + chance.randrange(20)
+        timed += [(start, wb.start_edge(start, row)), (end, wb.end_edge(start, end, row))]
+    events = [event for _, event in sorted(timed, key=lambda of: of[0])]
     schema = {"item": "string", "number": "int64"}
 
     def counts(shards: int) -> list[str]:
@@ -154,3 +167,13 @@ def test_end_edges_follow_their_start_edges() -> None:
         return sorted(map(repr, query.query(lambda q: q.stitch()).to_rows()))
 
     assert counts(3) == counts(1)
+
+
+@pytest.mark.parametrize(
+    "start", [partial(wb.cluster.start, workers=2), partial(wb.functions.start, small=0)]
+)
+def test_workers_and_functions_give_the_same(start: Any) -> None:
+    with start() as machines:
+        for query in QUERIES.values():
+            rows = planned(query, 3, on=machines).to_rows()
+            assert sorted(map(repr, rows)) == answer(query, 1), query

@@ -41,7 +41,7 @@ impl fmt::Display for Strategy {
 }
 
 /// Whether this side may be broadcast: each row of the other side finds all of its partners in any shard.
-fn may_be_broadcast(join: &Join, side: Side) -> bool {
+pub(super) fn may_be_broadcast(join: &Join, side: Side) -> bool {
     use JoinType::*;
     matches!(
         (join.join_type, side),
@@ -52,7 +52,7 @@ fn may_be_broadcast(join: &Join, side: Side) -> bool {
 }
 
 /// The pairs of key columns, if rows can be redistributed by them.
-fn key(join: &Join) -> Vec<(Column, Column)> {
+pub(super) fn key(join: &Join) -> Vec<(Column, Column)> {
     // Whether any row of the other side has a null is known only where all of them are.
     if join.null_aware {
         return vec![];

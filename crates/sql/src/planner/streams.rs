@@ -1,20 +1,26 @@
 //! Queries over streams that come in several shards: they run in these shards.
 //!
-//! Rows move by the keys of sessions, groups, joins and patterns, unless they lie together already. A step
-//! without a key, and one that is not known here, gets all rows in one shard. How many rows will come is not
-//! known, so nothing is chosen by cost.
+//! Rows move by the keys of sessions, groups, joins and patterns, unless they lie together already. A table
+//! that a stream is joined with goes to all shards. A step without a key, and one that is not known here,
+//! gets all rows in one shard. How many rows will come is not known, so nothing is chosen by cost.
 //!
 //! Invariant: a plan of these functions is in one shard, or in as many as the sources. Rows that a step looks
 //! at together are in one shard.
 
+use super::join;
+use super::side::Side;
 use crate::single_shard::is_single_shard;
 use crate::tree::visit_plan;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Column, Result};
 use datafusion::logical_expr::{Distinct, Expr, Join, LogicalPlan};
 use std::collections::HashSet;
+use whimbrel_plan::estimate::Estimator;
 use whimbrel_plan::nodes::{Exchange, LifetimeChange, Movement, Node, Scope, extension};
 use whimbrel_plan::{Placement, Properties, node, properties};
+
+/// A table with more rows moves by its key, if it has one, and not to all shards.
+const MOST_ROWS_EVERYWHERE: f64 = 1e6;
 
 /// The plan over streams in the shards of its sources, with its result in one.
 ///
@@ -56,6 +62,8 @@ enum Together {
     Nothing,
     /// Those that agree in these columns, of each input.
     Key(Vec<Vec<Column>>),
+    /// A row of the stream, and all of the table on this side.
+    Table(Side),
     All,
 }
 
@@ -90,6 +98,7 @@ fn placed(plan: &LogicalPlan, shards: usize) -> Result<Placed> {
         _ if most == 1 => (inputs, 1),
         Together::Nothing if least == shards => (inputs, shards),
         Together::Key(keys) => (meet(inputs, keys, shards)?, shards),
+        Together::Table(side) => (everywhere(inputs, side, shards)?, shards),
         Together::Nothing | Together::All => (inputs.into_iter().map(in_one).collect::<Result<_>>()?, 1),
     };
     let plan = plan.with_new_exprs(plan.expressions(), inputs)?;
@@ -125,21 +134,40 @@ fn by(key: &[Expr]) -> Together {
     if columns.is_empty() { Together::All } else { Together::Key(vec![columns]) }
 }
 
-/// The rows that a join of two streams pairs.
+/// The rows that a join pairs.
 fn matches(join: &Join) -> Result<Together> {
-    let column = |expr: &Expr| expr.try_as_col().cloned();
-    let keys: Option<(Vec<Column>, Vec<Column>)> =
-        join.on.iter().map(|(left, right)| column(left).zip(column(right))).collect();
-    Ok(match keys {
-        Some((left, right)) if !left.is_empty() && is_stream(&join.left)? && is_stream(&join.right)? => {
-            Together::Key(vec![left, right])
+    let table = match (is_stream(&join.left)?, is_stream(&join.right)?) {
+        (true, false) => Some(Side::Right),
+        (false, true) => Some(Side::Left),
+        _ => None,
+    };
+    let (left, right): (Vec<Column>, Vec<Column>) = join::key(join).into_iter().unzip();
+    Ok(match table {
+        Some(side) if join::may_be_broadcast(join, side) && !is_large(side.input(join)) => {
+            Together::Table(side)
         }
-        _ => Together::All,
+        _ if left.is_empty() => Together::All,
+        _ => Together::Key(vec![left, right]),
     })
+}
+
+/// Whether every shard had better not have all of a table.
+fn is_large(table: &LogicalPlan) -> bool {
+    Estimator::default().estimate(table).rows > MOST_ROWS_EVERYWHERE
 }
 
 fn is_stream(plan: &LogicalPlan) -> Result<bool> {
     Ok(properties(plan)?.time.is_some())
+}
+
+/// Brings the table on this side to all shards.
+fn everywhere(inputs: Vec<LogicalPlan>, side: Side, shards: usize) -> Result<Vec<LogicalPlan>> {
+    let table = side as usize;
+    let placed = inputs.into_iter().enumerate().map(|(place, input)| match place == table {
+        true => moved(input, Movement::Broadcast, shards),
+        false => Ok(input),
+    });
+    placed.collect()
 }
 
 /// Brings rows of all inputs that agree in their keys to one shard.
