@@ -132,6 +132,13 @@ def test_rows_of_a_key_that_lie_together_do_not_move() -> None:
     assert plan.count("redistribute") == 2, plan
 
 
+def test_rows_that_are_in_every_shard_count_as_often() -> None:
+    query = "select item, window_end, count(*) as n from tumble(clicks, time, 1000) group by item, window_end"
+    once = wb.sql(query, clicks=streams(1)["clicks"]).to_rows()
+    everywhere = wb.sql(query, clicks=streams(3)["clicks"].broadcast()).to_rows()
+    assert sorted((row.item, row.n) for row in everywhere) == sorted((row.item, 3 * row.n) for row in once)
+
+
 def test_live_rows_in_several_shards() -> None:
     rows = rows_of(5)
     expected = answer_of_rows(rows)

@@ -85,18 +85,21 @@ fn placed(plan: &LogicalPlan, shards: usize) -> Result<Placed> {
             false => as_is(plan),
         });
     }
+    // A recursive query reads its own rows where they are.
+    if matches!(plan, LogicalPlan::RecursiveQuery(_)) {
+        return Ok(as_is(plan));
+    }
     let inputs: Vec<Placed> =
         plan.inputs().into_iter().map(|input| placed(input, shards)).collect::<Result<_>>()?;
     if !inputs.iter().any(|input| input.is_new) {
         return Ok(as_is(plan));
     }
-    let (least, most) = inputs
-        .iter()
-        .fold((shards, 1), |(least, most), input| (least.min(input.shards), most.max(input.shards)));
+    let are_all_in = |shards: usize| inputs.iter().all(|input| input.shards == shards);
+    let (are_in_one, are_in_shards) = (are_all_in(1), are_all_in(shards));
     let inputs: Vec<LogicalPlan> = inputs.into_iter().map(|input| input.plan).collect();
     let (inputs, in_shards) = match together(plan)? {
-        _ if most == 1 => (inputs, 1),
-        Together::Nothing if least == shards => (inputs, shards),
+        _ if are_in_one => (inputs, 1),
+        Together::Nothing if are_in_shards => (inputs, shards),
         Together::Key(keys) => (meet(inputs, keys, shards)?, shards),
         Together::Table(side) => (everywhere(inputs, side, shards)?, shards),
         Together::Nothing | Together::All => (inputs.into_iter().map(in_one).collect::<Result<_>>()?, 1),
@@ -188,11 +191,16 @@ fn meet(inputs: Vec<LogicalPlan>, keys: Vec<Vec<Column>>, shards: usize) -> Resu
     inputs.into_iter().zip(keys).map(redistributed).collect()
 }
 
-/// How the rows of a plan lie; unknown if names do not tell its columns apart.
+/// How the rows of a plan lie; unknown if names do not tell its columns apart. Rows that are in every shard
+/// count as often as there are shards, so they do not lie together.
 fn placement(plan: &LogicalPlan) -> Result<Placement> {
     let mut seen = HashSet::new();
     let has_unique_names = plan.schema().fields().iter().all(|field| seen.insert(field.name()));
-    Ok(if has_unique_names { properties(plan)?.placement } else { Placement::Unknown })
+    Ok(match properties(plan)?.placement {
+        Placement::Replicated => Placement::Unknown,
+        known if has_unique_names => known,
+        _ => Placement::Unknown,
+    })
 }
 
 fn names(columns: &[Column]) -> Vec<String> {
