@@ -26,7 +26,7 @@ class Operator:
     rows: int
     """How many rows it has handed out."""
     held: int
-    """How many rows, or groups of rows, it keeps."""
+    """How many rows, or groups of rows, it keeps; the state of an operator of your own is not counted."""
     bytes: int
     """About how many bytes of memory these take."""
     oldest: Instant
