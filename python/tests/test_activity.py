@@ -97,6 +97,7 @@ KEPT: list[tuple[str, Callable[[wb.Stream], wb.Stream], int, int | None]] = [
     ("session", lambda q: q.session(50), 3, 1),
     ("point_at_end", lambda q: alive(q).point_at_end(), 3, 1),
     ("exists", lambda q: alive(q).where_not_exists(q.where(LATE), on="item"), 3, 1),
+    ("exists", lambda q: alive(q).where_exists(alive(q.where(LATE)), on="item"), 4, 1),
     ("clip", lambda q: alive(q).clip(q.where(LATE), on="item"), 2, 3),
     ("aggregate", lambda q: alive(q).aggregate(n=wb.count()), 1, 1),
     ("aggregate", lambda q: alive(q).aggregate(m=wb.max("price")), 1, 1),

@@ -197,7 +197,15 @@ impl State {
 
 impl Operator for Exists {
     fn held(&self) -> Held {
-        self.inputs.held().and(self.state.left.held())
+        let State { left, matches, right_ends, .. } = &self.state;
+        let ends: usize = right_ends.values().map(Vec::len).sum();
+        // Of the right rows only their groups and ends are kept.
+        let right = Held {
+            rows: matches.iter().sum::<i64>() as usize,
+            bytes: size_of_val(&matches[..]) + ends * size_of::<u32>(),
+            oldest: None,
+        };
+        self.inputs.held().and(left.held()).and(right)
     }
 
     fn inputs(&self) -> usize {
