@@ -1,8 +1,8 @@
 """Building or testing one crate compiles none of the dependencies a second time.
 
-Cargo unites the features of what is built together, so a crate that is tested alone could have DataFusion
-with other features than the workspace has it, which costs ten minutes. Crates switch such features on for
-their own builds; see the end of the workspace's dependencies.
+Cargo unites the features of what is built together, so a crate that is tested alone, or the program of
+functions, could have DataFusion or Cranelift with other features than the workspace has them, which costs ten
+minutes. Crates switch such features on for their own builds; see the end of the workspace's dependencies.
 """
 
 from __future__ import annotations
@@ -36,15 +36,17 @@ def workspace() -> set[str]:
 
 
 @pytest.fixture(scope="module")
-def datafusion() -> set[str]:
-    """The names of the packages that DataFusion is built from."""
+def foundation() -> set[str]:
+    """The names of the packages that all runtimes are built from: DataFusion, Cranelift, and those below."""
     options = ["--edges", "normal,build", "--format", "{p}"]
-    return {line.split()[0] for line in tree("--package", "datafusion", *options)}
+    return {line.split()[0] for line in tree("--package", "whimbrel-sharded", *options)}
 
 
 @pytest.mark.parametrize("crate", CRATES)
-def test_datafusion_is_that_of_the_workspace(crate: str, workspace: set[str], datafusion: set[str]) -> None:
+def test_the_foundation_is_that_of_the_workspace(
+    crate: str, workspace: set[str], foundation: set[str]
+) -> None:
     alone = resolved("--package", f"whimbrel-{crate}")
     uses_datafusion = any(package.startswith("datafusion v") for package in alone)
-    different = {package for package in alone - workspace if package.split()[0] in datafusion}
+    different = {package for package in alone - workspace if package.split()[0] in foundation}
     assert not uses_datafusion or different == set()

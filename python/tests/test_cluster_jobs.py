@@ -87,6 +87,21 @@ def test_a_job_says_what_it_has_done(cluster: wb.cluster.LocalCluster, rows: str
     assert {run.worker for run in runs} <= {worker.name for worker in cluster.workers}
     assert all(run.ended and run.attempt == 0 and run.began <= run.seen for run in runs)
     assert sum(stage.rows for stage in job.progress) == stats.rows
+    assert stats.activity.waits_for == "The query has ended."
+    job.cancel()
+
+
+def test_a_job_that_runs_says_what_its_operators_do(cluster: wb.cluster.LocalCluster, tmp_path: Path) -> None:
+    # A pair of each two rows within a window: it takes a while.
+    wb.sql("select n // 20000 as time, n % 2 as k, n from range(400000) t(n)").to_storage(tmp_path / "rows")
+    rows = wb.read(tmp_path / "rows", time="time")
+    pairs = rows.query(
+        lambda q: q.tumbling(1).join(q.tumbling(1), on="k").where(lambda e: e.n * e.n_right % 7 == 3)
+    )
+    job = pairs.submit(on=cluster)
+    wait_until(lambda: bool(job.stats().activity.operators), "no operator is seen")
+    activity = job.stats().activity
+    assert not activity.done and {"input", "join"} <= {operator.name for operator in activity.operators}
     job.cancel()
 
 

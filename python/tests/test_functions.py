@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +136,60 @@ def test_goals_choose_among_the_numbers_of_shards(rows: str) -> None:
     for wrong in ({}, {"max_cost": 1.0, "knee": True}, {"max_cost": -1.0}, {"max_latency": "soon"}):
         with pytest.raises(wb.InvalidError):
             functions.within(**wrong)  # type: ignore[arg-type]
+
+
+def test_two_pools_share_a_query(rows: str, tmp_path: Path) -> None:
+    own_prices = {
+        "name": "rack", "date": "2026-11-28", "source": "invoice",
+        "gb_second": 1e-6, "invocation": 0.0, "get": 0.0, "put": 0.0, "gb_month": 0.0,
+    }  # fmt: skip
+    settings: dict[str, Any] = {"small": 0, "bucket": str(tmp_path)}
+    expected = values(wb.sql(GROUPS, rows=rows).collect().to_rows())
+    with (
+        wb.functions.start(1, prices=own_prices, **settings) as own,
+        wb.functions.start(3, prices="aws-us-east-1-x86", **settings) as cloud,
+    ):
+        both = wb.functions.pools(base=own, elastic=cloud)
+        assert both.cores == 4
+        query = wb.sql(GROUPS, shards=6, on=both, rows=rows)
+        text = query.explain()
+        assert "base pool alone:" in text and "elastic pool alone:" in text
+        table = query.collect()
+        assert values(table.to_rows()) == expected
+        bill = table.bill
+        assert bill is not None
+        base, elastic = bill.pools
+        assert (base.pool, base.prices, elastic.pool) == ("base", "rack", "elastic")
+        assert base.invocations > 0 and elastic.invocations > 0
+        assert base.invocations + elastic.invocations == bill.invocations
+        assert base.dollars + elastic.dollars == pytest.approx(bill.compute_dollars + bill.invocation_dollars)
+        assert base.alone < bill.dollars < elastic.alone
+        assert {attempt.pool for attempt in bill.attempts} == {"base", "elastic"}
+
+        patient = wb.functions.pools(base=own, elastic=cloud, wait=None).within(max_latency="1h")
+        bill = wb.sql(GROUPS, shards=6, on=patient, rows=rows).collect().bill
+        assert bill is not None and bill.pools[1].invocations == 0
+
+        # Whoever has both pools has their services.
+        os.kill(own.pids[0], signal.SIGKILL)
+        own.stop()
+        assert values(wb.sql(GROUPS, shards=6, on=both, rows=rows).collect().to_rows()) == expected
+    with pytest.raises(wb.InvalidError, match="base are functions"):
+        wb.functions.pools(base=None, elastic=cloud)  # type: ignore[arg-type]
+    with wb.functions.start(1) as other, pytest.raises(wb.InvalidError, match="one bucket"):
+        wb.functions.pools(base=other, elastic=cloud)
+
+
+def test_rates_are_measured_and_can_be_kept(functions: wb.functions.LocalFunctions) -> None:
+    calibrated = functions.calibrated()
+    rates = calibrated.rates
+    assert rates.invocation > 0 and rates.compute > 0 and rates.transfer == functions.rates.transfer
+    assert rates.processors is None or 0 < rates.processors <= functions.cores
+    with wb.functions.start(2, rates=rates) as again:
+        assert again.rates == rates
+    for wrong in ({"rows": 0.0}, {"invocation": -1.0}, {"latency": float("nan")}):
+        with pytest.raises(wb.InvalidError, match="rates"):
+            wb.functions.start(2, rates=replace(rates, **wrong))
 
 
 def test_a_service_lives_as_long_as_anybody_has_it() -> None:

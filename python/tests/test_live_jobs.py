@@ -94,6 +94,33 @@ print(windows.run_forever(root + "/out", checkpoint=root + "/state", every="50ms
         cluster.live_job(job.id)
 
 
+def by_item(root: Path) -> wb.ShardedStream:
+    clicks = wb.follow(root / "in" / "*.csv", time="time").rekey(lambda e: e.item).redistribute(2)
+    return clicks.query(lambda q: q.tumbling(1000).group_apply("item", lambda g: g.aggregate(n=wb.count())))
+
+
+@pytest.mark.parametrize("plan", [windows, by_item])
+def test_a_live_job_says_what_its_operators_do(
+    cluster: wb.cluster.LocalCluster, tmp_path: Path, plan: Callable[[Path], wb.ShardedStream]
+) -> None:
+    grow(tmp_path, 0, 100)
+    job = plan(tmp_path).run_forever(
+        tmp_path / "out", checkpoint=tmp_path / "state", every="50ms", on=cluster
+    )
+    elsewhere = wb.cluster.connect(cluster.address).live_job(job.id)
+    wait_until(lambda: elsewhere.stats().rows_read == 100, "the rows are not read")
+    wait_until(lambda: any(o.name == "aggregate" for o in elsewhere.stats().operators), "no aggregate")
+    stats = elsewhere.stats()
+    # Rows that move wait before that: they are combined.
+    assert any(o.held > 0 and o.bytes > 0 for o in stats.operators)
+    assert not stats.done and stats.late_rows == 0
+    assert "rows read" in repr(stats) and stats.waits_for.endswith(".")
+    job.stop()
+    assert job.wait(60)
+    assert elsewhere.stats().done
+    job.remove()
+
+
 def test_a_live_job_that_fails_has_an_error(cluster: wb.cluster.LocalCluster, tmp_path: Path) -> None:
     grow(tmp_path, 0, 100)
     job = windows(tmp_path).run_forever(tmp_path / "out", checkpoint=tmp_path / "state", on=cluster)

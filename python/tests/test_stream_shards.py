@@ -67,6 +67,16 @@ QUERIES = {
             after match skip past last row
             pattern (down up+)
             define up as up.price > prev(up.price)) as found""",
+    "parts of windows": """
+        select window_end, count(*) as n, count(price) as m, sum(price) as s, min(price) as low,
+            max(item) as high, sum(price) filter (where price > 50) as dear
+        from tumble(clicks, time, 7) group by window_end""",
+    "parts of windows that overlap": """
+        select window_start, count(*) as n, sum(price) as s, max(price) as high
+        from hop(clicks, time, 5, 15) group by window_start""",
+    "parts of groups": """
+        select item, window_start, count(*) as n, sum(price) as s
+        from hop(clicks, time, 5, 15) where price <> 7 group by item, window_start""",
     "groups of groups": """
         select window_end, max(n) as m from
         (select item, window_end, count(*) as n from tumble(clicks, time, 10) group by item, window_end)
@@ -130,6 +140,25 @@ def test_rows_of_a_key_that_lie_together_do_not_move() -> None:
     # Both sides of the join lie by the key of their aggregates.
     plan = planned(QUERIES["join of windows"], 3).explain()
     assert plan.count("redistribute") == 2, plan
+
+
+@pytest.mark.parametrize(("size", "hop"), [(10, 10), (15, 5), (4, 10), (7, 3)])
+@pytest.mark.parametrize("seed", range(3))
+def test_windows_that_move_are_those_of_one_shard(size: int, hop: int, seed: int) -> None:
+    def counts(shards: int, in_one: bool) -> list[str]:
+        clicks = wb.from_rows(rows_of(seed), schema=SCHEMA, time="time", shards=shards)
+        windows = clicks.query(lambda q: q.hopping(size, hop))
+        calls = {"n": wb.count(), "s": wb.sum(wb.col("price")), "low": wb.min(wb.col("price"))}
+        if in_one:
+            counted = windows.reshard(1).query(lambda q: q.aggregate(**calls))
+        else:
+            moved = windows.rekey(lambda e: e.item).redistribute(shards)
+            counted = moved.query(lambda q: q.group_apply("item", lambda g: g.aggregate(**calls)))
+        return sorted(map(repr, counted.to_rows()))
+
+    for in_one in (True, False):
+        assert counts(3, in_one) == counts(1, in_one)
+        assert len(counts(1, in_one)) > 2
 
 
 def test_rows_that_are_in_every_shard_count_as_often() -> None:

@@ -42,7 +42,7 @@ class Operator:
 @dataclass(frozen=True)
 class Activity:
     """
-    What a running query has done so far: the result of `Subscription.stats`.
+    What a running query has done so far: the result of `Subscription.stats` and `LiveJob.stats`.
 
     Operators are those of stages with a time: relational ones are not counted one by one.
     """
@@ -112,9 +112,15 @@ def _silence(operator: Operator) -> str:
 
 def activity_of(job: native.Job | native.DurableJob, clock: str | None) -> Activity:
     """Collect what a job has done; `clock` is the type of its time."""
+    operators = operators_of(job.activity(clock))
+    return Activity(job.rows_read(), job.rows_out(), job.rows_late(), job.done(), operators)
+
+
+def operators_of(channels: list[native._Operator]) -> tuple[Operator, ...]:
+    """Put the operators of all channels of a stage together."""
     nodes_of: dict[tuple[int, int], list[native._Operator]] = {}
     count: Counter[tuple[int, int]] = Counter()
-    for node in job.activity(clock):
+    for node in channels:
         channel = node[:2]
         nodes_of.setdefault((node[0], count[channel]), []).append(node)
         count[channel] += 1
@@ -133,7 +139,7 @@ def activity_of(job: native.Job | native.DurableJob, clock: str | None) -> Activ
             frontier=_earliest([node[6] for node in nodes]),
             reached=_earliest([of.frontier for of in inputs]) if inputs else _earliest([n[6] for n in nodes]),
         )
-    return Activity(job.rows_read(), job.rows_out(), job.rows_late(), job.done(), tuple(operators.values()))
+    return tuple(operators.values())
 
 
 def _earliest(times: list[Instant]) -> Instant:

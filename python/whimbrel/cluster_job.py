@@ -7,6 +7,7 @@ from datetime import datetime, timezone
 from typing import Literal
 
 from . import _whimbrel as native
+from .activity import Activity, operators_of
 from .table import Table
 
 
@@ -55,6 +56,9 @@ class JobStatistics:
         How many bytes of messages were written to disks, as they did not fit into memory.
     late_rows
         How many rows came too late and were dropped.
+    activity
+        What the operators of the channels do that run now, and why nothing comes out. Its workers are asked;
+        one that does not answer is left out.
     """
 
     rows: int
@@ -66,6 +70,7 @@ class JobStatistics:
     moved_bytes: int
     spilled_bytes: int
     late_rows: int
+    activity: Activity
 
 
 @dataclass(frozen=True)
@@ -181,7 +186,10 @@ class ClusterJob:
         JobStatistics
             Sums over all channels. What runs is counted about every second.
         """
-        return JobStatistics(**self._native.statistics())
+        read, out, late, operators = self._native.activity()
+        done = self.status != "running"
+        activity = Activity(read, out, late, done, operators_of(operators))
+        return JobStatistics(**self._native.statistics(), activity=activity)
 
     def timeline(self) -> list[Run]:
         """

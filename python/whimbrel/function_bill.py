@@ -43,6 +43,8 @@ class Attempt:
     outcome
         ``"ended"``, ``"lost"``, ``"late"`` for one that was overtaken by another attempt, ``"early"`` for one
         that waited for an object that did not come, or ``"throttled"``.
+    pool
+        ``"base"`` or ``"elastic"``: see `whimbrel.functions.pools`.
     """
 
     stage: int
@@ -51,6 +53,35 @@ class Attempt:
     start: float
     end: float
     outcome: str
+    pool: str = "elastic"
+
+
+@dataclass(frozen=True)
+class PoolBill:
+    """
+    What one pool of functions has done for a query, and the price of the query there.
+
+    Attributes
+    ----------
+    pool
+        ``"base"`` or ``"elastic"``: see `whimbrel.functions.pools`.
+    prices
+        The name of its price sheet.
+    invocations, gb_seconds
+        What its functions used.
+    dollars
+        What they cost.
+    alone
+        What the query would have cost, requests included, if this pool had run all of it for as many
+        gigabyte-seconds.
+    """
+
+    pool: str
+    prices: str
+    invocations: int
+    gb_seconds: float
+    dollars: float
+    alone: float
 
 
 @dataclass(frozen=True)
@@ -94,6 +125,8 @@ class Bill:
         How many of their outputs were there, from an earlier query.
     attempts
         All attempts to run tasks.
+    pools
+        The part of each pool of functions, the base pool first; one if there is no base pool.
     """
 
     dollars: float
@@ -119,6 +152,7 @@ class Bill:
     tasks: int
     kept: int
     attempts: tuple[Attempt, ...]
+    pools: tuple[PoolBill, ...] = ()
 
     @staticmethod
     def of(values: Mapping[str, Any] | None) -> Bill | None:
@@ -126,7 +160,8 @@ class Bill:
         if values is None:
             return None
         attempts = tuple(Attempt(*attempt) for attempt in values["attempts"])
-        return Bill(**{**values, "attempts": attempts})
+        pools = tuple(PoolBill(*pool) for pool in values["pools"])
+        return Bill(**{**values, "attempts": attempts, "pools": pools})
 
     def __str__(self) -> str:
         return (

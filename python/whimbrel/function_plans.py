@@ -71,6 +71,24 @@ class Choice:
 
 
 @dataclass(frozen=True)
+class PoolForecast:
+    """
+    What a query is expected to take if one of two pools of functions runs all of it.
+
+    Attributes
+    ----------
+    pool
+        ``"base"`` or ``"elastic"``: see `whimbrel.functions.pools`.
+    seconds, dollars
+        What it takes.
+    """
+
+    pool: str
+    seconds: float
+    dollars: float
+
+
+@dataclass(frozen=True)
 class FunctionPlan:
     """
     What a query is expected to take and to cost.
@@ -83,6 +101,8 @@ class FunctionPlan:
         Whether it is so small that it runs in this process.
     seconds, dollars, invocations, gets, puts, gb_seconds
         All of it.
+    alone
+        What it would take on each pool alone, if there are two.
     """
 
     stages: tuple[PlannedStage, ...]
@@ -93,12 +113,14 @@ class FunctionPlan:
     gets: int
     puts: int
     gb_seconds: float
+    alone: tuple[PoolForecast, ...]
 
     @staticmethod
     def of(values: Mapping[str, Any]) -> FunctionPlan:
         """Make the plan of the native half's values."""
         stages = tuple(PlannedStage(**stage) for stage in values["stages"])
-        return FunctionPlan(**{**values, "stages": stages})
+        alone = tuple(PoolForecast(*pool) for pool in values["alone"])
+        return FunctionPlan(**{**values, "stages": stages, "alone": alone})
 
     def text(self, choices: list[Choice] | None = None, bill: Bill | None = None) -> str:
         """
@@ -131,6 +153,8 @@ class FunctionPlan:
             f"  expected: {self.seconds:.2f} s, ${self.dollars:.6f}, {self.invocations} invocations, "
             f"{self.gets} GETs, {self.puts} PUTs, {self.gb_seconds:.2f} GB-s"
         )
+        for pool in self.alone:
+            lines.append(f"  {pool.pool} pool alone: {pool.seconds:.2f} s, ${pool.dollars:.6f}")
         if bill is not None:
             lines.append(f"  happened: {bill.seconds:.2f} s, {bill}")
         for choice in choices or []:

@@ -2,7 +2,8 @@
 Functions: queries that run on stateless functions over object storage, and come with a bill (Starling).
 
 `start` brings up a function service on this machine, for tests, notebooks and machines of one's own;
-`connect` takes a function of AWS Lambda, or of another such service. A query runs there with
+`connect` takes a function of AWS Lambda, or of another such service; `pools` puts one's own machines before
+functions elsewhere. A query runs there with
 ``on=functions``, or under ``wb.config(on=functions)``.
 
 Examples
@@ -22,13 +23,15 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import astuple
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 from . import _whimbrel as native
 from .errors import InvalidError
-from .function_bill import Attempt, Bill, FunctionStage
-from .function_plans import Choice, FunctionPlan
+from .function_bill import Attempt, Bill, FunctionStage, PoolBill
+from .function_plans import Choice, FunctionPlan, PoolForecast
+from .function_rates import Rates, measure
 from .remote import RemoteRuntime
 
 if TYPE_CHECKING:
@@ -42,7 +45,11 @@ __all__ = [
     "FunctionStage",
     "Functions",
     "LocalFunctions",
+    "PoolBill",
+    "PoolForecast",
+    "Rates",
     "connect",
+    "pools",
     "start",
 ]
 
@@ -60,8 +67,8 @@ class Functions(RemoteRuntime):
         The settings of `connect`, by name.
     """
 
-    # Those that these were made from.
-    _origin: Functions | None = None
+    # Those that these were made from: a service of one's own ends when nobody has it any more.
+    _origins: tuple[Functions, ...] = ()
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self._settings = dict(settings)
@@ -126,11 +133,61 @@ class Functions(RemoteRuntime):
         if len(goals) != 1:
             raise InvalidError("within takes one goal: max_cost=, max_latency= or knee=True")
         kind, value = goals[0]
-        like = Functions.__new__(Functions)
-        like._settings, like._native = self._settings, self._native
+        like = self._like(self._native, self)
         like._goal = native.FunctionGoal(kind, None if kind == "knee" else value)
-        # A service of one's own ends when nobody has it any more.
-        like._origin = self
+        return like
+
+    def _like(self, half: native.Functions, *origins: Functions) -> Functions:
+        like = Functions.__new__(Functions)
+        like._settings, like._goal, like._native = self._settings, self._goal, half
+        like._origins = origins
+        return like
+
+    @property
+    def rates(self) -> Rates:
+        """How fast the functions are thought to be."""
+        return Rates(*self._native.rates())
+
+    def calibrated(self) -> Functions:
+        """
+        Get the same functions with rates that were measured.
+
+        What is expected of a query is then what it takes here, and the number of its tasks is chosen by that.
+        Some queries run for it, for a second or two, and are paid for. `rates` can be kept, and given to
+        `connect` or `start`.
+
+        Returns
+        -------
+        Functions
+            The functions, for ``on=``.
+
+        Examples
+        --------
+        >>> import whimbrel as wb
+        >>> with wb.functions.start(concurrency=2) as functions:  # doctest: +SKIP
+        ...     functions = functions.calibrated()
+        >>> functions.rates.processors  # doctest: +SKIP
+        1.3
+        """
+        # Queries in SQL know functions.
+        from .statements import sql
+
+        runs = {
+            inline: native.Functions(**{**self._settings, "small": 0, "keep": None, "inline": inline})
+            for inline in (True, False)
+        }
+
+        def run(text: str, shards: int, inline: bool) -> tuple[Bill, FunctionPlan]:
+            functions = self._like(runs[inline], self)
+            query = sql(text, on=functions, shards=shards)
+            bill = query.collect().bill
+            assert bill is not None
+            return bill, functions._expect(query._plan)
+
+        rates = measure(run, self.cores, self.rates)
+        settings = {**self._settings, "rates": astuple(rates)}
+        like = self._like(native.Functions(**settings), self)
+        like._settings = settings
         return like
 
     def upload(self, path: str | os.PathLike[str]) -> str:
@@ -213,6 +270,7 @@ def connect(
     pipelined: bool = True,
     combine: bool | None = None,
     parallel_reads: int = 16,
+    rates: Rates | None = None,
 ) -> Functions:
     """
     Connect to a function that is deployed.
@@ -254,6 +312,9 @@ def connect(
         Whether large shuffles go through combining tasks (Starling, §4.2); None: where that is cheaper.
     parallel_reads
         How many reads of objects a function makes at the same time (Starling, §3.3).
+    rates
+        How fast functions are, as `Functions.calibrated` measures it. By default as those of AWS Lambda
+        usually are, or with `endpoint` those of one's own machines.
 
     Returns
     -------
@@ -295,8 +356,55 @@ def connect(
             "pipelined": pipelined,
             "combine": combine,
             "parallel_reads": parallel_reads,
+            "rates": None if rates is None else astuple(rates),
         }
     )
+
+
+def pools(*, base: Functions, elastic: Functions, wait: str | timedelta | None = "0s") -> Functions:
+    """
+    Put two pools of functions behind one interface.
+
+    Machines that are there anyway carry the base load, and functions that are paid by the query the spikes. A
+    task runs in the base pool if that has a place, and elsewhere when it has waited for one for as long as
+    `wait` says. If the base pool does not answer, all goes elsewhere. Queries share the places of the base
+    pool. Bills have the part of each pool, and the price of the whole query on each (``bill.pools``);
+    `explain` shows what each would take alone.
+
+    Parameters
+    ----------
+    base
+        Functions of one's own machines: the result of `start` or `connect`. Its prices say what their memory
+        costs; ``"own-machines"`` says that it is paid for anyway.
+    elastic
+        Functions elsewhere, with the same bucket. Its other settings hold for both.
+    wait
+        For how long a task waits for a place in the base pool. ``"0s"``: not at all, for queries that
+        somebody waits for; None: until there is one, for queries that have to be cheap.
+
+    Returns
+    -------
+    Functions
+        The functions of both, for ``on=``.
+
+    Raises
+    ------
+    InvalidError
+        If the two have different buckets, or the base pool is two pools itself.
+
+    Examples
+    --------
+    >>> import whimbrel as wb
+    >>> own = wb.functions.start(concurrency=8, bucket="s3://b/whimbrel")  # doctest: +SKIP
+    >>> cloud = wb.functions.connect(function="whimbrel", bucket="s3://b/whimbrel")  # doctest: +SKIP
+    >>> both = wb.functions.pools(base=own, elastic=cloud, wait="2s")  # doctest: +SKIP
+    >>> for pool in wb.sql("select 1", on=both).collect().bill.pools:  # doctest: +SKIP
+    ...     print(pool.pool, pool.invocations, pool.dollars, pool.alone)
+    """
+    for name, pool in (("base", base), ("elastic", elastic)):
+        if not isinstance(pool, Functions):
+            raise InvalidError(f"{name} are functions: those of start or connect, not {pool!r}")
+    return elastic._like(elastic._native.with_base(base._native, wait), base, elastic)
 
 
 def _check_size(name: str, value: object, least: int, most: int) -> None:

@@ -7,6 +7,7 @@ from datetime import datetime, timezone
 from typing import Literal
 
 from . import _whimbrel as native
+from .activity import Activity, operators_of
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,21 @@ class LiveJob:
         restored_from, epoch, committed, written = found
         when = None if written is None else datetime.fromtimestamp(written / 1000, timezone.utc)
         return LiveProgress(restored_from, epoch, committed, when)
+
+    def stats(self) -> Activity:
+        """
+        Say what the job has done since it was begun last, operator by operator, and why nothing comes out.
+
+        Its workers are asked. One that does not answer is left out: it is gone, or will be heard of again.
+
+        Returns
+        -------
+        Activity
+            As `Subscription.stats` gives it for a query of this process.
+        """
+        read, out, late, operators = self._native.activity()
+        done = self.status not in ("running", "stopping")
+        return Activity(read, out, late, done, operators_of(operators))
 
     def wait(self, timeout: float | None = None) -> bool:
         """

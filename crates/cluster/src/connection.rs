@@ -1,11 +1,14 @@
 //! The connection of a process to a cluster: its store, and the network.
 
+use crate::activity::{Activities, JobActivity};
 use crate::backup::Backup;
 use crate::flight::Connections;
 use crate::identity::Identity;
+use crate::live_workers::{LiveWorker, live_workers};
 use crate::pull::{OnUnreachable, OwnQueues, Puller};
 use crate::records::Tables;
 use datafusion::common::Result;
+use futures::future::join_all;
 use std::sync::{Arc, OnceLock};
 use tokio::runtime::Handle;
 use whimbrel_control::ControlStore;
@@ -17,6 +20,8 @@ pub struct Connection {
     pub tables: Tables,
     /// Who belongs to the cluster.
     pub identity: Identity,
+    /// The jobs that run in this process.
+    pub activities: Arc<Activities>,
     network: Network,
     connections: Arc<Connections>,
     own: OnceLock<OwnQueues>,
@@ -31,7 +36,8 @@ impl Connection {
         let tables = Tables { store };
         let identity = Identity::of(&tables)?;
         let connections = Arc::new(Connections::new(identity.clone()));
-        Ok(Connection { tables, identity, network: Network::start()?, connections, own: OnceLock::new() })
+        let (network, activities) = (Network::start()?, Arc::default());
+        Ok(Connection { tables, identity, activities, network, connections, own: OnceLock::new() })
     }
 
     /// Learns that this process is a worker: where its frames can be had, and what keeps them. It reads these
@@ -51,6 +57,25 @@ impl Connection {
     /// Where tasks of the network are given to it.
     pub fn network(&self) -> &Handle {
         self.network.handle()
+    }
+
+    /// What a job does on all workers that can be reached.
+    ///
+    /// # Errors
+    /// Those of the store; `Plan` in a fork of the process that has connected.
+    pub fn activity(&self, job: &str) -> Result<JobActivity> {
+        let live = live_workers(&self.tables)?;
+        let (connections, job) = (Arc::clone(&self.connections), job.to_string());
+        self.network.wait(async move {
+            let ask = |worker: &LiveWorker| {
+                let (connections, address, job) = (&connections, worker.record.address.clone(), &job);
+                async move { connections.activity(&address, job).await }
+            };
+            let mut activity = JobActivity::default();
+            // One that does not answer is gone, or will be heard of again.
+            join_all(live.iter().map(ask)).await.into_iter().flatten().for_each(|own| activity.join(own));
+            Ok(activity)
+        })
     }
 
     /// What reads queues of workers.

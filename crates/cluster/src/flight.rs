@@ -1,5 +1,6 @@
 //! Frames over Arrow Flight: a server for the backup of a worker, and streams of frames for its consumers.
 
+use crate::activity::{Activities, JobActivity};
 use crate::backup::{Backup, QueueName, next_frame};
 use crate::identity::Identity;
 use arrow_flight::flight_service_client::FlightServiceClient;
@@ -17,6 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
+use tokio::time::timeout;
 use tonic::transport::server::TcpIncoming;
 use tonic::transport::{Channel, Endpoint, Server};
 use tonic::{Code, Request, Response, Status, Streaming};
@@ -36,6 +38,12 @@ const WINDOW_BYTES: u32 = 1 << 20;
 /// so no stream may take the room of another.
 const CONNECTION_WINDOW_BYTES: u32 = (1 << 31) - 1;
 
+/// The action that says what a job does on a worker: its body is the name of the job.
+const ACTIVITY: &str = "activity";
+
+/// How long a worker has to say what a job does.
+const ACTIVITY_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// What a consumer asks for: a queue, from a frame on.
 #[derive(Debug, Serialize, Deserialize)]
 struct Wanted {
@@ -44,13 +52,13 @@ struct Wanted {
     from: u64,
 }
 
-/// Serves the frames of a backup until the network ends; the address that it listens on.
+/// Serves the frames of a backup, and what jobs do here, until the network ends; the address that it listens on.
 ///
 /// # Errors
 /// `Execution` if the address cannot be listened on.
 pub fn serve(
     network: &Handle,
-    backup: Arc<Backup>,
+    (backup, activities): (Arc<Backup>, Arc<Activities>),
     address: SocketAddr,
     identity: &Identity,
 ) -> Result<SocketAddr> {
@@ -60,7 +68,8 @@ pub fn serve(
     listener.set_nonblocking(true).map_err(failed)?;
     let _guard = network.enter();
     let listener = TcpListener::from_std(listener).map_err(failed)?;
-    let service = FlightServiceServer::new(FrameServer { backup }).max_encoding_message_size(usize::MAX);
+    let service =
+        FlightServiceServer::new(FrameServer { backup, activities }).max_encoding_message_size(usize::MAX);
     let builder = Server::builder().tls_config(identity.server());
     let server = builder
         .map_err(|error| DataFusionError::Execution(format!("the identity of the cluster: {error}")))?
@@ -120,6 +129,22 @@ impl Connections {
         Ok(answer.into_inner().map(move |data| frame(&address, data)).boxed())
     }
 
+    /// What a job does on another worker.
+    ///
+    /// # Errors
+    /// What is missing.
+    pub async fn activity(&self, address: &str, job: &str) -> Result<JobActivity, Missing> {
+        let channel = self.channel(address).map_err(|_| Missing::Worker)?;
+        let mut client = FlightServiceClient::new(channel).max_decoding_message_size(usize::MAX);
+        let action = Action::new(ACTIVITY, job.as_bytes().to_vec());
+        let ask = async {
+            let mut answers = client.do_action(action).await.ok()?.into_inner();
+            let answer = answers.next().await?.ok()?;
+            postcard::from_bytes(&answer.body).ok()
+        };
+        timeout(ACTIVITY_TIMEOUT, ask).await.ok().flatten().ok_or(Missing::Worker)
+    }
+
     /// A connection, which is made when it is used, and again when it was lost.
     fn channel(&self, address: &str) -> Result<Channel> {
         let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
@@ -153,9 +178,10 @@ fn failed(address: &str, status: &Status) -> DataFusionError {
     DataFusionError::Execution(format!("the worker at {address}: {}", status.message()))
 }
 
-/// Serves the frames of a backup.
+/// Serves the frames of a backup, and what jobs do.
 struct FrameServer {
     backup: Arc<Backup>,
+    activities: Arc<Activities>,
 }
 
 /// A stream of answers.
@@ -164,7 +190,7 @@ type Answers<T> = BoxStream<'static, std::result::Result<T, Status>>;
 type Answer<T> = std::result::Result<Response<T>, Status>;
 
 fn not_offered<T>() -> Answer<T> {
-    Err(Status::unimplemented("a worker gives frames of queues, and nothing else"))
+    Err(Status::unimplemented("a worker gives frames of queues and the activity of jobs, and nothing else"))
 }
 
 #[tonic::async_trait]
@@ -229,8 +255,19 @@ impl FlightService for FrameServer {
         not_offered()
     }
 
-    async fn do_action(&self, _: Request<Action>) -> Answer<Self::DoActionStream> {
-        not_offered()
+    async fn do_action(&self, request: Request<Action>) -> Answer<Self::DoActionStream> {
+        let action = request.into_inner();
+        if action.r#type != ACTIVITY {
+            return not_offered();
+        }
+        let job = String::from_utf8(action.body.into()).map_err(|_| Status::invalid_argument("no job"))?;
+        let activities = Arc::clone(&self.activities);
+        // Operators at work are waited for.
+        let activity = tokio::task::spawn_blocking(move || activities.of_job(&job)).await;
+        let activity = activity.map_err(|error| Status::internal(error.to_string()))?;
+        let body = postcard::to_stdvec(&activity).map_err(|error| Status::internal(error.to_string()))?;
+        let answer = arrow_flight::Result { body: body.into() };
+        Ok(Response::new(stream::once(async { Ok(answer) }).boxed()))
     }
 
     async fn list_actions(&self, _: Request<Empty>) -> Answer<Self::ListActionsStream> {

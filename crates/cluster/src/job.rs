@@ -1,5 +1,6 @@
 //! Jobs of a cluster, for whoever knows their names.
 
+use crate::activity::JobActivity;
 use crate::connection::Connection;
 use crate::error::of_store;
 use crate::fetch::fetch;
@@ -149,6 +150,14 @@ impl ClusterJob {
         let bytes = (spec + rows) as u64 + choices * 3 * size_of::<u64>() as u64;
         let failures = tables.losses(name).rows().map_err(of_store)?.len() as u64;
         Ok(JobStatistics::of(&channels, &runs, failures, bytes))
+    }
+
+    /// What its channels do that run.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub fn activity(&self) -> Result<JobActivity> {
+        self.connection.activity(self.name())
     }
 
     /// Where and when its channels ran.

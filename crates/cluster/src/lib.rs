@@ -12,7 +12,8 @@
 //! 2. `records`: what the control store has;
 //! 3. `statistics`: what channels have done; `placement`, `live_workers`: which worker runs what, and who is
 //!    there; `plan`: what the channels of a job share;
-//! 4. `backup`: what channels have sent; `identity`: who belongs to the cluster;
+//! 4. `backup`: what channels have sent; `identity`: who belongs to the cluster; `activity`: what operators
+//!    do;
 //! 5. `flight`: frames over the network; `lineage`: choices, written down before what depends on them;
 //! 6. `pull`, `carrier`: the two ends of a queue; `queues`: those of a channel; `connection`: what all of a
 //!    process share;
@@ -29,6 +30,7 @@
 //! Not here: what channels compute (whimbrel-sharded), how live jobs survive (whimbrel-jobs), how the store
 //! keeps anything (whimbrel-control).
 
+mod activity;
 mod backup;
 mod carrier;
 mod client;
@@ -55,6 +57,7 @@ mod simulation;
 mod statistics;
 mod worker;
 
+pub use activity::{JobActivity, OperatorActivity};
 pub use client::Cluster;
 pub use job::{ClusterJob, JobStatus, RunTime};
 pub use live::{LiveJob, LiveJobOptions, LiveJobRecord, LiveProgress, LiveState};

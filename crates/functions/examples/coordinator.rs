@@ -85,6 +85,7 @@ fn answer(invocation: &Invocation) -> Answer {
     Answer {
         outcomes: invocation.work.iter().map(output).collect(),
         usage: Usage::default(),
+        spec_gets: 0,
         rows_read: 0,
         rows_late: 0,
         milliseconds: 1000,

@@ -1,66 +1,16 @@
 //! Bills: what a query has used, and what that costs.
 
-use crate::prices::PriceSheet;
-use serde::{Deserialize, Serialize};
-use std::ops::AddAssign;
+use crate::prices::{PriceSheet, Prices};
+use crate::usage::Usage;
 use std::time::Duration;
-
-/// What functions and their exchange have used.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-pub struct Usage {
-    /// Requests that read objects.
-    pub gets: u64,
-    /// Those of them that read tables.
-    pub table_gets: u64,
-    /// Requests that wrote objects.
-    pub puts: u64,
-    /// Bytes that were read from objects.
-    pub read_bytes: u64,
-    /// Bytes of objects that were written.
-    pub written_bytes: u64,
-    /// Invocations of functions.
-    pub invocations: u64,
-    /// Memory of functions by the time for which it is billed, in gigabytes and seconds.
-    pub gb_seconds: f64,
-    /// Requests that were sent a second time, since the first took too long. They are among the others.
-    pub hedged: u64,
-}
-
-impl AddAssign for Usage {
-    fn add_assign(&mut self, other: Usage) {
-        self.gets += other.gets;
-        self.table_gets += other.table_gets;
-        self.puts += other.puts;
-        self.read_bytes += other.read_bytes;
-        self.written_bytes += other.written_bytes;
-        self.invocations += other.invocations;
-        self.gb_seconds += other.gb_seconds;
-        self.hedged += other.hedged;
-    }
-}
-
-impl Usage {
-    /// What was used since an earlier look at the same meter.
-    #[must_use]
-    pub fn since(self, earlier: Usage) -> Usage {
-        Usage {
-            gets: self.gets - earlier.gets,
-            table_gets: self.table_gets - earlier.table_gets,
-            puts: self.puts - earlier.puts,
-            read_bytes: self.read_bytes - earlier.read_bytes,
-            written_bytes: self.written_bytes - earlier.written_bytes,
-            invocations: self.invocations - earlier.invocations,
-            gb_seconds: self.gb_seconds - earlier.gb_seconds,
-            hedged: self.hedged - earlier.hedged,
-        }
-    }
-}
 
 /// What a query that has ended has used.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Finished {
     /// All of it.
     pub usage: Usage,
+    /// What functions of the base pool used of that: invocations and memory.
+    pub base: Usage,
     /// The requests that its exchanges need if each is sent once (starling.txt §4.2).
     pub formula: Usage,
     /// How many attempts were lost.
@@ -86,12 +36,33 @@ pub struct Attempt {
     pub task: usize,
     /// What it was.
     pub kind: AttemptKind,
+    /// Where it ran.
+    pub pool: PoolKind,
     /// When it began, from the start of the query.
     pub start: Duration,
     /// When it ended.
     pub end: Duration,
     /// How.
     pub outcome: AttemptOutcome,
+}
+
+/// One of two pools of functions. Where there is no base pool, all are elastic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PoolKind {
+    /// Machines that are there anyway, for the base load.
+    Base,
+    /// Functions that are there when they are invoked, for all else.
+    Elastic,
+}
+
+impl PoolKind {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            PoolKind::Base => "base",
+            PoolKind::Elastic => "elastic",
+        }
+    }
 }
 
 /// What an attempt is at.
@@ -152,38 +123,53 @@ pub struct Bill {
     /// From the start of the query to its last row.
     pub elapsed: Duration,
     /// The prices.
-    pub prices: PriceSheet,
+    pub prices: Prices,
 }
 
-impl Usage {
-    /// The dollars by kind: of the time and memory of functions, of invocations, of requests that read, of
-    /// requests that write, and of what was stored for this time.
-    pub fn dollars_by_kind(&self, prices: &PriceSheet, stored: Duration) -> [f64; 5] {
-        let months = stored.as_secs_f64() / Duration::from_hours(30 * 24).as_secs_f64();
-        [
-            self.gb_seconds * prices.gb_second,
-            self.invocations as f64 * prices.invocation,
-            self.gets as f64 * prices.get,
-            self.puts as f64 * prices.put,
-            self.written_bytes as f64 / 1e9 * months * prices.gb_month,
-        ]
-    }
-
-    /// All of it, in dollars.
-    pub fn dollars(&self, prices: &PriceSheet, stored: Duration) -> f64 {
-        self.dollars_by_kind(prices, stored).iter().sum()
-    }
+/// What one pool has done for a query.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PoolBill {
+    /// The pool.
+    pub pool: PoolKind,
+    /// The prices of its functions.
+    pub prices: PriceSheet,
+    /// What its functions used: invocations and memory.
+    pub usage: Usage,
+    /// What they cost, in dollars.
+    pub dollars: f64,
+    /// What the whole query would have cost if this pool had run all of it, for as many gigabyte-seconds.
+    pub alone: f64,
 }
 
 impl Bill {
-    /// The dollars by kind, as [`Usage::dollars_by_kind`] has them.
+    /// The dollars by kind, as [`Prices::dollars_by_kind`] has them.
     pub fn dollars_by_kind(&self) -> [f64; 5] {
-        self.finished.usage.dollars_by_kind(&self.prices, self.elapsed)
+        self.prices.dollars_by_kind(&self.finished.usage, &self.finished.base, self.elapsed)
     }
 
     /// All of it, in dollars.
     pub fn dollars(&self) -> f64 {
         self.dollars_by_kind().iter().sum()
+    }
+
+    /// The part of each pool, the base pool first.
+    pub fn pools(&self) -> Vec<PoolBill> {
+        let Finished { usage, base, .. } = self.finished;
+        let functions =
+            Usage { invocations: usage.invocations, gb_seconds: usage.gb_seconds, ..Usage::default() };
+        let elastic = (PoolKind::Elastic, &self.prices.sheet, functions.since(base));
+        let base = self.prices.base.as_ref().map(|sheet| (PoolKind::Base, sheet, base));
+        let bill = |(pool, sheet, own): (PoolKind, &PriceSheet, Usage)| {
+            let alone = Prices::of(self.prices.sheet.with_functions_of(sheet));
+            PoolBill {
+                pool,
+                prices: sheet.clone(),
+                usage: own,
+                dollars: Prices::of(sheet.clone()).dollars(&own, &Usage::default(), Duration::ZERO),
+                alone: alone.dollars(&usage, &Usage::default(), self.elapsed),
+            }
+        };
+        base.into_iter().chain([elastic]).map(bill).collect()
     }
 }
 
@@ -197,8 +183,26 @@ mod tests {
     fn a_shuffle_costs_what_the_paper_says() {
         let usage = Usage { gets: 2 * 512 * 128, puts: 2 * 512, ..Usage::default() };
         let prices = PriceSheet::named("aws-us-east-1-x86").unwrap();
-        let bill =
-            Bill { finished: Finished { usage, ..Finished::default() }, elapsed: Duration::ZERO, prices };
+        let finished = Finished { usage, ..Finished::default() };
+        let bill = Bill { finished, elapsed: Duration::ZERO, prices: Prices::of(prices) };
         assert_eq!((bill.dollars() * 1000.0).round(), 58.0);
+    }
+
+    #[test]
+    fn each_pool_is_billed_at_its_prices() {
+        let sheet = PriceSheet::named("aws-us-east-1-x86").unwrap();
+        let base = PriceSheet { gb_second: sheet.gb_second / 10.0, invocation: 0.0, ..sheet.clone() };
+        let usage = Usage { gets: 1000, invocations: 10, gb_seconds: 100.0, ..Usage::default() };
+        let on_base = Usage { invocations: 8, gb_seconds: 80.0, ..Usage::default() };
+        let finished = Finished { usage, base: on_base, ..Finished::default() };
+        let prices = Prices { sheet: sheet.clone(), base: Some(base.clone()) };
+        let bill = Bill { finished, elapsed: Duration::ZERO, prices };
+        let expected =
+            80.0 * base.gb_second + 20.0 * sheet.gb_second + 2.0 * sheet.invocation + 1000.0 * sheet.get;
+        assert!((bill.dollars() - expected).abs() < 1e-12, "{bill:?}");
+        let [own, elastic] = <[PoolBill; 2]>::try_from(bill.pools()).unwrap();
+        assert_eq!((own.usage.invocations, elastic.usage.invocations), (8, 2));
+        assert!((own.dollars + elastic.dollars + 1000.0 * sheet.get - expected).abs() < 1e-12);
+        assert!(own.alone < bill.dollars() && bill.dollars() < elastic.alone);
     }
 }

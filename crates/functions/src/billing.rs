@@ -1,7 +1,7 @@
 //! Queries that say what they have used once they have ended, and get a bill for it.
 
 use crate::bill::{Bill, Finished};
-use crate::prices::PriceSheet;
+use crate::prices::Prices;
 use datafusion::common::Result;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -21,7 +21,7 @@ pub struct Account {
     /// When the query began.
     pub began: Instant,
     /// What all of it costs.
-    pub prices: PriceSheet,
+    pub prices: Prices,
     /// Where its bill is written.
     pub bills: [Arc<Mutex<Option<Bill>>>; 2],
 }

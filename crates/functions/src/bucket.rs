@@ -3,10 +3,10 @@
 //! An object of an exchange is written once and never changed: a second writer of the same key finds the
 //! first one's.
 
-use crate::bill::Usage;
 use crate::hedged_store::{HedgedStore, Stragglers};
 use crate::meter::Meter;
 use crate::staged_files::remove_staged_files;
+use crate::usage::Usage;
 use bytes::Bytes;
 use datafusion::common::{Result, plan_datafusion_err, plan_err};
 use futures::{StreamExt, TryStreamExt};
@@ -43,6 +43,8 @@ pub struct Bucket {
     stragglers: Stragglers,
     store: Arc<dyn ObjectStore>,
     meter: Arc<Meter>,
+    /// The meter of the query that it is used by, if it is used by one.
+    query: Option<Arc<Meter>>,
 }
 
 impl Bucket {
@@ -65,7 +67,27 @@ impl Bucket {
             }
             None => Arc::new(HedgedStore::local(folder(address)?, stragglers, Arc::clone(&meter))),
         };
-        Ok(Bucket { address: address.clone(), stragglers, store, meter })
+        Ok(Bucket { address: address.clone(), stragglers, store, meter, query: None })
+    }
+
+    /// The same bucket for one query, whose requests are counted by themselves.
+    #[must_use]
+    pub fn for_query(&self) -> Bucket {
+        Bucket {
+            address: self.address.clone(),
+            stragglers: self.stragglers,
+            store: Arc::clone(&self.store),
+            meter: Arc::clone(&self.meter),
+            query: Some(Arc::default()),
+        }
+    }
+
+    /// Makes requests, which are counted for the query.
+    async fn count<F: Future>(&self, requests: F) -> F::Output {
+        match &self.query {
+            Some(meter) => meter.count_requests(requests).await,
+            None => requests.await,
+        }
     }
 
     /// Where it is.
@@ -78,9 +100,9 @@ impl Bucket {
         self.stragglers
     }
 
-    /// What has been asked of it.
+    /// What has been asked of it, by its query if it has one.
     pub fn usage(&self) -> Usage {
-        self.meter.usage()
+        self.query.as_ref().unwrap_or(&self.meter).usage()
     }
 
     /// Reads a range of an object; with a tag, only of the object that has it.
@@ -93,9 +115,12 @@ impl Bucket {
             if_match: tag.map(str::to_string),
             ..GetOptions::default()
         };
-        let found = self.store.get_opts(&Path::from(key), options).await?;
-        let tag = found.meta.e_tag.clone();
-        Ok(Read { bytes: found.bytes().await?, tag })
+        let read = async {
+            let found = self.store.get_opts(&Path::from(key), options).await?;
+            let tag = found.meta.e_tag.clone();
+            Ok(Read { bytes: found.bytes().await?, tag })
+        };
+        self.count(read).await
     }
 
     /// Reads a whole object, which is small.
@@ -103,7 +128,9 @@ impl Bucket {
     /// # Errors
     /// `NotFound` if there is none; those of the store.
     pub async fn get_small(&self, key: &str) -> object_store::Result<Bytes> {
-        self.store.get_opts(&Path::from(key), GetOptions::default()).await?.bytes().await
+        let read =
+            async { self.store.get_opts(&Path::from(key), GetOptions::default()).await?.bytes().await };
+        self.count(read).await
     }
 
     /// Whether there is an object; with a tag, whether it is the one that has it.
@@ -111,7 +138,7 @@ impl Bucket {
     /// # Errors
     /// Those of the store.
     pub async fn holds(&self, key: &str, tag: Option<&str>) -> object_store::Result<bool> {
-        match self.store.head(&Path::from(key)).await {
+        match self.count(self.store.head(&Path::from(key))).await {
             Ok(found) => Ok(tag.is_none() || found.e_tag.as_deref() == tag),
             Err(Error::NotFound { .. }) => Ok(false),
             Err(error) => Err(error),
@@ -124,7 +151,7 @@ impl Bucket {
     /// Those of the store.
     pub async fn put_new(&self, key: &str, payload: &PutPayload) -> object_store::Result<Written> {
         let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
-        match self.store.put_opts(&Path::from(key), payload.clone(), options).await {
+        match self.count(self.store.put_opts(&Path::from(key), payload.clone(), options)).await {
             Ok(result) => Ok(Written::Created(result.e_tag)),
             Err(Error::AlreadyExists { .. } | Error::Precondition { .. }) => Ok(Written::Exists),
             Err(error) => Err(error),
@@ -136,7 +163,7 @@ impl Bucket {
     /// # Errors
     /// Those of the store.
     pub async fn put(&self, key: &str, payload: PutPayload) -> object_store::Result<()> {
-        self.store.put_opts(&Path::from(key), payload, PutOptions::default()).await.map(|_| ())
+        self.count(self.store.put_opts(&Path::from(key), payload, PutOptions::default())).await.map(|_| ())
     }
 
     /// Where an object is, for whoever reads it as a table.

@@ -8,9 +8,10 @@ use crate::coordinator::{
 };
 use crate::hedged_store::Stragglers;
 use crate::invoke::{FunctionAddress, Invoke, Invoker};
-use crate::model::{Forecast, Model, Rates, is_small};
+use crate::model::{Forecast, Model, PoolModel, Rates, is_small};
 use crate::plan::Plan;
-use crate::prices::PriceSheet;
+use crate::pools::{BasePool, Pool, Pools};
+use crate::prices::{PriceSheet, Prices};
 use crate::small_query::SmallQuery;
 use crate::tables::Tables;
 use crossbeam_channel::{Receiver, RecvTimeoutError};
@@ -43,6 +44,8 @@ pub struct FunctionsSettings {
     pub bucket: BucketAddress,
     /// How queries are run.
     pub job: JobSettings,
+    /// How many megabytes of memory a function has.
+    pub memory: u32,
     /// Whether large shuffles go through tasks that combine; none: where that is cheaper.
     pub combine: Option<bool>,
     /// Queries that read at most so many bytes from tables run in the process that asks; 0 for none.
@@ -53,6 +56,8 @@ pub struct FunctionsSettings {
     pub stragglers: Stragglers,
     /// What all of it costs.
     pub prices: PriceSheet,
+    /// How fast functions are; none: as those of AWS Lambda, or of one's own machines, usually are.
+    pub rates: Option<Rates>,
 }
 
 impl FunctionsSettings {
@@ -63,7 +68,6 @@ impl FunctionsSettings {
     pub fn new(function: FunctionAddress, bucket: BucketAddress) -> Result<FunctionsSettings> {
         let job = JobSettings {
             schedule: ScheduleSettings::default(),
-            memory: 3008,
             parallel_reads: 16,
             inline_bytes: u64::MAX,
             keep: None,
@@ -72,11 +76,13 @@ impl FunctionsSettings {
             function,
             bucket,
             job,
+            memory: 3008,
             combine: None,
             small: SMALL,
             timeout: Duration::from_secs(900),
             stragglers: Stragglers::default(),
             prices: PriceSheet::named("aws-us-east-1-x86")?,
+            rates: None,
         })
     }
 }
@@ -85,7 +91,9 @@ impl FunctionsSettings {
 #[derive(Clone)]
 pub struct Functions {
     settings: FunctionsSettings,
-    invoker: Arc<dyn Invoke>,
+    pool: Pool,
+    /// Functions that are used before these.
+    base: Option<Base>,
     bucket: Arc<Bucket>,
     references: Arc<dyn References>,
     tables: Arc<Tables>,
@@ -93,6 +101,13 @@ pub struct Functions {
     /// The bill of the query that these functions are for, and of the last one of all.
     bills: [Arc<Mutex<Option<Bill>>>; 2],
     board: Board,
+}
+
+/// Functions of one's own machines, which are used before others.
+#[derive(Clone)]
+struct Base {
+    pool: BasePool,
+    model: PoolModel,
 }
 
 /// The thread that talks to functions. It ends when everything has been removed that queries have written.
@@ -126,8 +141,12 @@ impl Functions {
         if settings.job.schedule.concurrency == 0 || settings.job.schedule.attempts == 0 {
             return plan_err!("functions run one task at a time at least, and try it once");
         }
+        if settings.rates.is_some_and(|rates| !rates.are_possible()) {
+            return plan_err!("rates of functions are above zero, their invocation and latency not below");
+        }
         Ok(Functions {
-            invoker,
+            pool: Pool::new(invoker, settings.job.schedule.concurrency, settings.memory),
+            base: None,
             bucket: Arc::new(Bucket::open(&settings.bucket, settings.stragglers)?),
             network: Arc::new(QueryNetwork(Network::start()?)),
             tables: Tables::of_process(),
@@ -136,6 +155,39 @@ impl Functions {
             references,
             settings,
         })
+    }
+
+    /// These functions behind a base pool: work goes there as long as it has places, and to these functions
+    /// when it has waited for a place for so long (none: it waits until there is one). Queries of this and of
+    /// other functions behind the same pool share its places.
+    ///
+    /// # Errors
+    /// `Plan` if the two exchange rows through different buckets, or the base has a base itself.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// # fn pools(
+    /// #     cloud: whimbrel_functions::Functions,
+    /// #     own: whimbrel_functions::Functions,
+    /// # ) -> datafusion::common::Result<()> {
+    /// let both = cloud.with_base(&own, Some(std::time::Duration::from_secs(2)))?;
+    /// assert!(both.settings().bucket == own.settings().bucket);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn with_base(&self, base: &Functions, wait: Option<Duration>) -> Result<Functions> {
+        let (own, other) = (&self.settings.bucket.url, &base.settings.bucket.url);
+        if own != other {
+            return plan_err!(
+                "two pools exchange rows through one bucket, and these have `{other}` and `{own}`"
+            );
+        }
+        if base.base.is_some() {
+            return plan_err!("a base pool is one pool, and this one has a base itself");
+        }
+        let pool = BasePool { pool: base.pool.clone(), wait };
+        let base = Base { pool, model: base.pool_model() };
+        Ok(Functions { base: Some(base), bills: Default::default(), board: Board::default(), ..self.clone() })
     }
 
     /// The same functions for one query, with a bill of its own.
@@ -177,11 +229,52 @@ impl Functions {
         Ok(self.model().forecast(&units, self.settings.small, scale))
     }
 
-    /// What is expected of these functions.
-    fn model(&self) -> Model {
+    /// How fast these functions are thought to be.
+    pub fn rates(&self) -> Rates {
         let is_lambda = self.settings.function.endpoints.is_empty();
-        let rates = if is_lambda { Rates::LAMBDA } else { Rates::OWN_MACHINES };
-        Model::of(&self.settings.job, rates, self.settings.prices.clone())
+        let usual = if is_lambda { Rates::LAMBDA } else { Rates::OWN_MACHINES };
+        self.settings.rates.unwrap_or(usual)
+    }
+
+    /// What is expected of the functions of this pool.
+    fn pool_model(&self) -> PoolModel {
+        PoolModel {
+            rates: self.rates(),
+            concurrency: self.settings.job.schedule.concurrency,
+            memory: self.settings.memory,
+            prices: self.settings.prices.clone(),
+        }
+    }
+
+    /// What is expected of queries.
+    fn model(&self) -> Model {
+        let base = self.base.as_ref().map(|base| (base.model.clone(), base.pool.wait));
+        Model::of(&self.settings.job, self.pool_model(), base)
+    }
+
+    /// The megabytes of memory that each function has at least.
+    fn memory(&self) -> u32 {
+        self.base.iter().map(|base| base.model.memory).fold(self.settings.memory, u32::min)
+    }
+
+    /// The prices of queries.
+    fn prices(&self) -> Prices {
+        let base = self.base.as_ref().map(|base| base.model.prices.clone());
+        Prices { sheet: self.settings.prices.clone(), base }
+    }
+
+    /// What a query is run with.
+    fn job_settings(&self) -> JobSettings {
+        let schedule = ScheduleSettings { concurrency: self.cores(), ..self.settings.job.schedule };
+        JobSettings { schedule, ..self.settings.job.clone() }
+    }
+
+    /// The pools of a query that begins. Those of its own have its own places: a service refuses what is too
+    /// much for it.
+    fn pools(&self) -> Pools {
+        let Pool { invoker, memory, .. } = &self.pool;
+        let elastic = Pool::new(Arc::clone(invoker), self.settings.job.schedule.concurrency, *memory);
+        Pools::new(elastic, self.base.as_ref().map(|base| base.pool.clone()))
     }
 
     /// The specification and the plan of a query.
@@ -191,7 +284,7 @@ impl Functions {
                 "functions run queries that end, and this one reads a source that does not; run it in this process"
             );
         }
-        let memory = (f64::from(self.settings.job.memory) * OPERATOR_MEMORY) as u64 * (1 << 20);
+        let memory = (f64::from(self.memory()) * OPERATOR_MEMORY) as u64 * (1 << 20);
         let memory = match options.memory {
             Memory::Query(bytes) | Memory::Channel(bytes) => Memory::Channel(bytes.min(memory)),
             Memory::Unlimited => Memory::Channel(memory),
@@ -206,7 +299,7 @@ impl Functions {
         match self.settings.combine {
             Some(true) => Combining::Always,
             Some(false) => Combining::Never,
-            None => Combining::WhereCheaper(self.settings.prices.clone(), self.settings.job.memory),
+            None => Combining::WhereCheaper(self.settings.prices.clone(), self.settings.memory),
         }
     }
 
@@ -277,7 +370,7 @@ fn object_name(name: &str) -> String {
 
 impl RemoteRuntime for Functions {
     fn cores(&self) -> usize {
-        self.settings.job.schedule.concurrency
+        self.model().concurrency()
     }
 
     fn transfer_costs(&self) -> TransferCosts {
@@ -299,11 +392,7 @@ impl RemoteRuntime for Functions {
                 sinks.len()
             );
         }
-        let account = Account {
-            began: Instant::now(),
-            prices: self.settings.prices.clone(),
-            bills: self.bills.clone(),
-        };
+        let account = Account { began: Instant::now(), prices: self.prices(), bills: self.bills.clone() };
         if is_small(plan.programs.source_bytes(), self.settings.small) {
             let query = SmallQuery::start(stream, options, sinks, progress, Arc::clone(&self.tables))?;
             return Ok(Box::new(Billed::new(query, account)));
@@ -317,9 +406,9 @@ impl RemoteRuntime for Functions {
             plan,
             digests,
             combining: self.combining(),
-            settings: self.settings.job.clone(),
-            invoker: Arc::clone(&self.invoker),
-            bucket: Arc::clone(&self.bucket),
+            settings: self.job_settings(),
+            pools: self.pools(),
+            bucket: Arc::new(self.bucket.for_query()),
             board: Arc::clone(&self.board),
         };
         self.network.0.check_process()?;

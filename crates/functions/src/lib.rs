@@ -6,7 +6,7 @@
 //! functions as their inputs become ready. Nothing is left when a query has ended, but its bill.
 //!
 //! Layers, lowest first; each module uses only modules above it in this list:
-//! 1. `prices`, `bill`: what is used, and what that costs;
+//! 1. `usage`, `prices`, `bill`: what is used, and what that costs;
 //! 2. `meter`, `straggler`: requests that are counted, and when one is late (starling.txt §5);
 //! 3. `staged_files`; `hedged_store`, `bucket`, `tables`: object stores whose late requests are sent twice;
 //! 4. `object`, `plan`: the object of a task (§3.2), the tasks of a query and the partitions of their
@@ -14,7 +14,7 @@
 //! 5. `protocol`: what coordinator and functions tell each other;
 //! 6. `carrier`, `task`: how a function does its work; `http`, `bootstrap`: how it gets it;
 //! 7. `service`: functions as processes of one's own machines, as AWS Lambda runs them; `invoke`: invoking
-//!    them;
+//!    them; `pools`: which of two pools;
 //! 8. `coordinator`: what is invoked when, multi-stage shuffles (§4.2), pipelining (§4.4);
 //! 9. `model`: what a query will take and cost (§4.3); `billing`, `small_query`: queries and their bills;
 //! 10. `client`: all of it as a runtime.
@@ -37,6 +37,7 @@ mod meter;
 mod model;
 mod object;
 mod plan;
+mod pools;
 mod prices;
 pub mod protocol;
 mod service;
@@ -45,8 +46,9 @@ mod staged_files;
 mod straggler;
 mod tables;
 mod task;
+mod usage;
 
-pub use bill::{Attempt, AttemptKind, AttemptOutcome, Bill, Finished, Usage};
+pub use bill::{Attempt, AttemptKind, AttemptOutcome, Bill, Finished, PoolBill, PoolKind};
 pub use bootstrap::serve;
 pub use bucket::{Bucket, BucketAddress};
 pub use client::{CLEAN_UP_WAIT, Functions, FunctionsSettings};
@@ -54,7 +56,8 @@ pub use coordinator::{Groups, JobSettings, ScheduleSettings, wait_for_clean_up};
 pub use hedged_store::{HedgedStore, Stragglers};
 pub use invoke::{FunctionAddress, Invoke, InvokeError, Invoked};
 pub use meter::{BodySent, Meter};
-pub use model::{Forecast, Goal, Model, Rates, StageForecast};
-pub use prices::PriceSheet;
+pub use model::{Forecast, Goal, Model, PoolModel, Rates, StageForecast};
+pub use prices::{PriceSheet, Prices};
 pub use service::{FunctionService, ServiceOptions};
 pub use straggler::{Sharing, StragglerModel};
+pub use usage::Usage;

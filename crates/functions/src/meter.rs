@@ -1,7 +1,7 @@
 //! Counts requests to an object store where they are sent, so that those that a client repeats by itself are
 //! counted too: each of them is billed. Says when all bytes of a request have been sent.
 
-use crate::bill::Usage;
+use crate::usage::Usage;
 use async_trait::async_trait;
 use bytes::Bytes;
 use http_body_util::BodyExt;
@@ -23,7 +23,12 @@ const THROTTLED: Duration = Duration::from_secs(2);
 #[derive(Debug, Clone, Default)]
 pub struct BodySent(pub Arc<Notify>);
 
-/// What has been asked of an object store.
+tokio::task_local! {
+    /// The meter of the query that this task makes requests for.
+    static QUERY: Arc<Meter>;
+}
+
+/// What has been asked of an object store, or by a query.
 #[derive(Debug, Default)]
 pub struct Meter {
     gets: AtomicU64,
@@ -49,25 +54,39 @@ impl Meter {
         }
     }
 
+    /// Makes requests for a query, whose meter this is: they are counted here and by the meter of the store.
+    pub async fn count_requests<F: Future>(self: &Arc<Meter>, requests: F) -> F::Output {
+        QUERY.scope(Arc::clone(self), requests).await
+    }
+
+    /// Counts by the meter of the store, and by that of the query.
+    fn add(&self, count: impl Fn(&Meter)) {
+        count(self);
+        // A request that is made for no query has no other meter.
+        let _ = QUERY.try_with(|query| count(query));
+    }
+
     /// Counts a request that reads.
     pub fn count_get(&self) {
-        add(&self.gets, 1);
+        self.add(|meter| add(&meter.gets, 1));
     }
 
     /// Counts bytes that were read.
     pub fn count_read(&self, bytes: usize) {
-        add(&self.read_bytes, bytes);
+        self.add(|meter| add(&meter.read_bytes, bytes));
     }
 
     /// Counts a request that writes so many bytes, or lists objects, which costs as much.
     pub fn count_put(&self, bytes: usize) {
-        add(&self.puts, 1);
-        add(&self.written_bytes, bytes);
+        self.add(|meter| {
+            add(&meter.puts, 1);
+            add(&meter.written_bytes, bytes);
+        });
     }
 
     /// Counts a request that was sent a second time.
     pub fn count_duplicate(&self) {
-        add(&self.hedged, 1);
+        self.add(|meter| add(&meter.hedged, 1));
     }
 
     /// Whether the store has refused requests lately.

@@ -2,12 +2,13 @@
 //! by (starling.txt §4.3), and that `explain` shows.
 //!
 //! A task begins, reads, computes and writes, one after the other. The tasks of a stage run in waves, as many
-//! at a time as the service takes; a stage begins when those before it have ended. Rates are those of one
-//! function; `benches/functions.py` measures how far the model is from what happens.
+//! at a time as the pools take, the base pool first; a stage begins when those before it have ended. Rates are
+//! those of one function; `benches/functions.py` measures how far the model is from what happens.
 
-use crate::bill::Usage;
+use crate::bill::PoolKind;
 use crate::coordinator::{JobSettings, Units};
-use crate::prices::PriceSheet;
+use crate::prices::{PriceSheet, Prices};
+use crate::usage::Usage;
 use std::time::Duration;
 use whimbrel_sharded::program::StageEstimate;
 use whimbrel_sharded::runtime::TransferCosts;
@@ -34,34 +35,60 @@ pub struct Rates {
     pub compute: f64,
     /// How many rows it computes with in a second, with a whole processor.
     pub rows: f64,
+    /// How many functions compute at this rate at the same time; those that are more share the processors.
+    pub processors: f64,
 }
 
 impl Rates {
     /// Of AWS Lambda over Amazon S3: latency and throughput as in starling.txt §3.3 and §5.1. What this
     /// engine computes was measured (`benches/functions.py`).
-    pub const LAMBDA: Rates =
-        Rates { invocation: 0.03, latency: 0.015, transfer: 75e6, compute: 2.5e9, rows: 60e6 };
+    pub const LAMBDA: Rates = Rates {
+        invocation: 0.03,
+        latency: 0.015,
+        transfer: 75e6,
+        compute: 2.5e9,
+        rows: 60e6,
+        processors: f64::INFINITY,
+    };
 
-    /// Of processes of one machine over an object store that is near.
+    /// Of processes of one machine over an object store that is near. How many processors it has is not known
+    /// here: two that are threads of one core are not much more than one.
     pub const OWN_MACHINES: Rates =
         Rates { invocation: 0.005, latency: 0.002, transfer: 500e6, ..Rates::LAMBDA };
+
+    /// Whether functions can be so fast.
+    pub fn are_possible(&self) -> bool {
+        let is_time = |seconds: f64| seconds.is_finite() && seconds >= 0.0;
+        is_time(self.invocation)
+            && is_time(self.latency)
+            && [self.transfer, self.compute, self.rows, self.processors].iter().all(|rate| *rate > 0.0)
+    }
 }
 
-/// How fast functions are, and how their queries are run.
+/// What is expected of the functions of a pool.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Model {
+pub struct PoolModel {
     /// How fast they are.
     pub rates: Rates,
-    /// How many functions run at the same time.
-    pub concurrency: f64,
+    /// How many run at the same time.
+    pub concurrency: usize,
+    /// The megabytes of memory of each.
+    pub memory: u32,
+    /// What they cost, and requests.
+    pub prices: PriceSheet,
+}
+
+/// What is expected of queries that run on one pool, or on two.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Model {
+    /// Functions that are there when they are invoked.
+    pub elastic: PoolModel,
+    /// Those that are used before, and for how long work waits for them; none: until they are free.
+    pub base: Option<(PoolModel, Option<Duration>)>,
     /// How many reads of a function run at the same time.
     pub parallel_reads: f64,
     /// The most bytes of an output that goes along with invocations.
     pub inline_bytes: f64,
-    /// The gigabytes of memory of a function.
-    pub memory: f64,
-    /// What all of it costs.
-    pub prices: PriceSheet,
 }
 
 /// What a stage is expected to take.
@@ -77,6 +104,8 @@ pub struct StageForecast {
     pub objects: f64,
     /// Its requests and its memory.
     pub usage: Usage,
+    /// What functions of the base pool use of that: invocations and memory.
+    pub base: Usage,
     /// The seconds of a task.
     pub task_seconds: f64,
     /// When it begins and ends, in seconds from the start of the query.
@@ -96,32 +125,137 @@ pub struct Forecast {
     pub dollars: f64,
     /// What it uses.
     pub usage: Usage,
+    /// What it would take on each pool alone, if there are two: seconds, and dollars.
+    pub alone: Vec<(PoolKind, f64, f64)>,
+}
+
+impl PoolModel {
+    /// How long each of so many tasks takes that are alike.
+    fn task_seconds(&self, count: f64, task: &Task) -> f64 {
+        let Rates { invocation, latency, transfer, compute, rows, processors } = self.rates;
+        let running = count.min(self.concurrency as f64);
+        // A function has one processor for each 1769 megabytes; a task is one thread.
+        let processor = (f64::from(self.memory) / 1769.0).min(1.0).min(processors / running.max(1.0));
+        invocation
+            + task.waits * latency
+            + task.transferred / transfer
+            + task.computed / (compute * processor)
+            + task.rows / (rows * processor)
+    }
+
+    fn gb_seconds(&self, seconds: f64) -> f64 {
+        seconds * f64::from(self.memory) / 1024.0
+    }
+
+    fn waves(&self, tasks: f64) -> f64 {
+        (tasks / self.concurrency as f64).ceil()
+    }
+}
+
+/// What a task does.
+struct Task {
+    /// How many requests are waited for one after the other.
+    waits: f64,
+    /// Bytes that are read and written.
+    transferred: f64,
+    /// Bytes that are computed with.
+    computed: f64,
+    /// Rows that are computed with.
+    rows: f64,
+}
+
+/// What tasks that are alike take on the pools.
+struct Spread {
+    /// How long the longest of them takes.
+    task_seconds: f64,
+    /// How long all of them take.
+    seconds: f64,
+    /// What functions use, and those of the base pool of that: invocations, and memory.
+    usage: [Usage; 2],
 }
 
 impl Model {
-    /// The model of functions that are as fast and are used like this, at these prices.
-    pub fn of(settings: &JobSettings, rates: Rates, prices: PriceSheet) -> Model {
-        // A function has one processor for each 1769 megabytes; a task is one thread.
-        let processor = (f64::from(settings.memory) / 1769.0).min(1.0);
+    /// The model of queries that are run like this.
+    pub fn of(
+        settings: &JobSettings,
+        elastic: PoolModel,
+        base: Option<(PoolModel, Option<Duration>)>,
+    ) -> Model {
         Model {
-            rates: Rates { compute: rates.compute * processor, rows: rates.rows * processor, ..rates },
-            concurrency: settings.schedule.concurrency as f64,
+            elastic,
+            base,
             parallel_reads: f64::from(settings.parallel_reads),
             inline_bytes: settings.inline_bytes as f64,
-            memory: f64::from(settings.memory) / 1024.0,
-            prices,
         }
     }
 
     /// What it costs to bring rows from one task to another: they are written and read.
     pub fn transfer_costs(&self) -> TransferCosts {
-        let Rates { invocation, latency, transfer, .. } = self.rates;
+        let Rates { invocation, latency, transfer, .. } = self.elastic.rates;
         TransferCosts { movement: (invocation + 2.0 * latency) * 1e9, byte: 2.0 / transfer * 1e9 }
+    }
+
+    /// The same queries, with all work on one pool.
+    fn alone(&self, pool: &PoolModel) -> Model {
+        let prices = self.elastic.prices.with_functions_of(&pool.prices);
+        Model { elastic: PoolModel { prices, ..pool.clone() }, base: None, ..self.clone() }
+    }
+
+    /// The prices of its queries.
+    fn prices(&self) -> Prices {
+        let base = self.base.as_ref().map(|(base, _)| base.prices.clone());
+        Prices { sheet: self.elastic.prices.clone(), base }
+    }
+
+    /// What so many tasks take on the pools.
+    fn spread(&self, count: f64, task: &Task) -> Spread {
+        let elastic_seconds = self.elastic.task_seconds(count, task);
+        let Some((base, wait)) = &self.base else {
+            let seconds = self.elastic.waves(count) * elastic_seconds;
+            return self.spread_of(seconds, [count, 0.0], [elastic_seconds, 0.0]);
+        };
+        let base_seconds = base.task_seconds(count, task);
+        let seconds = base.waves(count) * base_seconds;
+        // The last tasks begin when all before them have ended.
+        let waits = seconds - base_seconds;
+        if wait.is_none_or(|wait| waits <= wait.as_secs_f64()) {
+            return self.spread_of(seconds, [0.0, count], [0.0, base_seconds]);
+        }
+        let both = (self.elastic.concurrency + base.concurrency) as f64;
+        let waves = (count / both).ceil();
+        let on_base = count.min(base.concurrency as f64 * waves);
+        let seconds = wait.unwrap_or_default().as_secs_f64() + waves * base_seconds.max(elastic_seconds);
+        self.spread_of(seconds, [count - on_base, on_base], [elastic_seconds, base_seconds])
+    }
+
+    /// The usage of tasks on the elastic and on the base pool, which take so many seconds each.
+    fn spread_of(&self, seconds: f64, counts: [f64; 2], task_seconds: [f64; 2]) -> Spread {
+        let pools = [Some(&self.elastic), self.base.as_ref().map(|(base, _)| base)];
+        let usage = |pool: usize| Usage {
+            invocations: counts[pool] as u64,
+            gb_seconds: pools[pool]
+                .map_or(0.0, |pool_model| pool_model.gb_seconds(counts[pool] * task_seconds[pool])),
+            ..Usage::default()
+        };
+        let (mut all, base) = (usage(0), usage(1));
+        all += base;
+        Spread { task_seconds: task_seconds[0].max(task_seconds[1]), seconds, usage: [all, base] }
     }
 
     /// What a query is expected to take. Small ones run in the process that asks.
     /// All bytes and rows are multiplied by `scale`, for tables that are larger than those that are there.
     pub fn forecast(&self, units: &Units, small: u64, scale: f64) -> Forecast {
+        let mut forecast = self.forecast_of_pools(units, small, scale);
+        if let Some((base, _)) = self.base.as_ref().filter(|_| !forecast.runs_here) {
+            for (kind, pool) in [(PoolKind::Base, base), (PoolKind::Elastic, &self.elastic)] {
+                let alone = self.alone(pool).forecast_of_pools(units, small, scale);
+                forecast.alone.push((kind, alone.seconds, alone.dollars));
+            }
+        }
+        forecast
+    }
+
+    fn forecast_of_pools(&self, units: &Units, small: u64, scale: f64) -> Forecast {
         let estimates: Vec<StageEstimate> =
             units.plan.programs.estimates().iter().map(|estimate| scaled(estimate, scale)).collect();
         let source_bytes: f64 = estimates.iter().map(|estimate| estimate.source_bytes).sum();
@@ -130,9 +264,10 @@ impl Model {
             return Forecast {
                 stages: vec![],
                 runs_here: true,
-                seconds: source_bytes / self.rates.compute + rows / self.rates.rows,
+                seconds: source_bytes / Rates::OWN_MACHINES.compute + rows / Rates::OWN_MACHINES.rows,
                 dollars: 0.0,
                 usage: Usage::default(),
+                alone: vec![],
             };
         }
         let is_inline = estimates.iter().enumerate().map(|(stage, own)| self.is_inline(units, stage, own));
@@ -142,11 +277,14 @@ impl Model {
             let before = producers(units, number).map(|stage| stages[stage].span.1).fold(0.0, f64::max);
             stages.push(self.stage(units, number, estimate, &is_inline, before));
         }
-        let mut usage = Usage::default();
-        stages.iter().for_each(|stage| usage += stage.usage);
+        let (mut usage, mut base) = (Usage::default(), Usage::default());
+        for stage in &stages {
+            usage += stage.usage;
+            base += stage.base;
+        }
         let seconds = stages.iter().map(|stage| stage.span.1).fold(0.0, f64::max);
-        let dollars = usage.dollars(&self.prices, Duration::ZERO);
-        Forecast { stages, runs_here: false, seconds, dollars, usage }
+        let dollars = self.prices().dollars(&usage, &base, Duration::ZERO);
+        Forecast { stages, runs_here: false, seconds, dollars, usage, alone: vec![] }
     }
 
     fn stage(
@@ -172,36 +310,31 @@ impl Model {
         let objects = if is_inline { 0.0 } else { count + combines.len() as f64 };
         let computed = estimate.source_bytes + estimate.input_bytes;
         let transferred = estimate.source_bytes / COMPRESSION + estimate.input_bytes;
-        let waits = (gets / count / self.parallel_reads).ceil();
-        let task_seconds = self.rates.invocation
-            + waits * self.rates.latency
-            + transferred / count / self.rates.transfer
-            + computed / count / self.rates.compute
-            + estimate.input_rows / count / self.rates.rows
-            + if is_inline {
-                0.0
-            } else {
-                self.rates.latency + estimate.output_bytes / count / self.rates.transfer
-            };
-        let combine_seconds = match combines.len() as f64 {
-            0.0 => 0.0,
-            tasks => {
-                self.rates.invocation
-                    + self.rates.latency * 2.0
-                    + 2.0 * estimate.output_bytes / tasks / self.rates.transfer
-            }
-        };
-        let waves = |tasks: f64| (tasks / self.concurrency).ceil();
-        let end = begin + waves(count) * task_seconds + waves(combines.len() as f64) * combine_seconds;
-        let usage = Usage {
+        let written = if is_inline { 0.0 } else { estimate.output_bytes };
+        let tasks_spread = self.spread(
+            count,
+            &Task {
+                waits: (gets / count / self.parallel_reads).ceil() + f64::from(u8::from(!is_inline)),
+                transferred: (transferred + written) / count,
+                computed: computed / count,
+                rows: estimate.input_rows / count,
+            },
+        );
+        let combiners = combines.len() as f64;
+        let transferred_each = 2.0 * estimate.output_bytes / combiners.max(1.0);
+        let combining = Task { waits: 2.0, transferred: transferred_each, computed: 0.0, rows: 0.0 };
+        let combines_spread = self.spread(combiners, &combining);
+        let end = begin + tasks_spread.seconds + combines_spread.seconds;
+        let [mut usage, mut base] = tasks_spread.usage;
+        usage += combines_spread.usage[0];
+        base += combines_spread.usage[1];
+        usage += Usage {
             gets: (gets + combined).round() as u64,
             table_gets: table_gets.round() as u64,
             puts: objects.round() as u64,
             read_bytes: transferred as u64,
-            written_bytes: if is_inline { 0 } else { estimate.output_bytes as u64 },
-            invocations: (count as u64) + combines.len() as u64,
-            gb_seconds: (count * task_seconds + combines.len() as f64 * combine_seconds) * self.memory,
-            hedged: 0,
+            written_bytes: written as u64,
+            ..Usage::default()
         };
         StageForecast {
             tasks: tasks.len(),
@@ -209,13 +342,23 @@ impl Model {
             bytes: [estimate.source_bytes, estimate.input_bytes, estimate.output_bytes],
             objects,
             usage,
-            task_seconds,
+            base,
+            task_seconds: tasks_spread.task_seconds,
             span: (begin, end),
         }
     }
 
+    /// How many functions run at the same time.
+    pub fn concurrency(&self) -> usize {
+        match &self.base {
+            Some((base, None)) => base.concurrency,
+            Some((base, Some(_))) => base.concurrency + self.elastic.concurrency,
+            None => self.elastic.concurrency,
+        }
+    }
+
     fn table_gets(&self, estimate: &StageEstimate, tasks: f64) -> f64 {
-        let opened = estimate.source_objects as f64 * tasks.min(self.concurrency);
+        let opened = estimate.source_objects as f64 * tasks.min(self.concurrency() as f64);
         estimate.source_requests as f64 + OPEN_OBJECT * opened
     }
 

@@ -1,7 +1,9 @@
 //! Prices of functions and object stores, as dated data.
 
+use crate::usage::Usage;
 use datafusion::common::{Result, plan_datafusion_err, plan_err};
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
 /// The sheets that come with the engine.
 const SHEETS: [(&str, &str); 3] = [
@@ -67,6 +69,49 @@ impl PriceSheet {
             true => Ok(sheet),
             false => plan_err!("no price sheet: a price of \"{}\" is negative or no number", sheet.name),
         }
+    }
+
+    /// The same requests, with functions at the prices of another sheet.
+    #[must_use]
+    pub fn with_functions_of(&self, other: &PriceSheet) -> PriceSheet {
+        PriceSheet { gb_second: other.gb_second, invocation: other.invocation, ..self.clone() }
+    }
+}
+
+/// The prices of a query.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Prices {
+    /// Of its requests, and of functions that are not in its base pool.
+    pub sheet: PriceSheet,
+    /// Of the functions of its base pool, if it has one.
+    pub base: Option<PriceSheet>,
+}
+
+impl Prices {
+    /// The prices of a query without a base pool.
+    pub fn of(sheet: PriceSheet) -> Prices {
+        Prices { sheet, base: None }
+    }
+
+    /// The dollars by kind: of the time and memory of functions, of invocations, of requests that read, of
+    /// requests that write, and of what was stored for this time. `base` is the part of `usage` that functions
+    /// of the base pool have.
+    pub fn dollars_by_kind(&self, usage: &Usage, base: &Usage, stored: Duration) -> [f64; 5] {
+        let (sheet, of_base) = (&self.sheet, self.base.as_ref().unwrap_or(&self.sheet));
+        let elastic = (usage.gb_seconds - base.gb_seconds, (usage.invocations - base.invocations) as f64);
+        let months = stored.as_secs_f64() / Duration::from_hours(30 * 24).as_secs_f64();
+        [
+            elastic.0 * sheet.gb_second + base.gb_seconds * of_base.gb_second,
+            elastic.1 * sheet.invocation + base.invocations as f64 * of_base.invocation,
+            usage.gets as f64 * sheet.get,
+            usage.puts as f64 * sheet.put,
+            usage.written_bytes as f64 / 1e9 * months * sheet.gb_month,
+        ]
+    }
+
+    /// All of it, in dollars.
+    pub fn dollars(&self, usage: &Usage, base: &Usage, stored: Duration) -> f64 {
+        self.dollars_by_kind(usage, base, stored).iter().sum()
     }
 }
 

@@ -1,9 +1,9 @@
 //! What the coordinator and functions tell each other, as JSON: function services take and give nothing else.
 
-use crate::bill::Usage;
 use crate::bucket::BucketAddress;
 use crate::hedged_store::Stragglers;
 use crate::object::AttemptId;
+use crate::usage::Usage;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
@@ -145,6 +145,8 @@ pub struct Answer {
     pub outcomes: Vec<Result<WorkOutput, WorkError>>,
     /// What was used of the bucket.
     pub usage: Usage,
+    /// How many requests for the specification are among that.
+    pub spec_gets: u64,
     /// How many rows were read from sources.
     pub rows_read: u64,
     /// How many rows came too late.

@@ -1,9 +1,10 @@
 //! Queries that read so little that they run in the process that asks: they are done before a function has
 //! begun (serverless engines call that the small-query path).
 
-use crate::bill::{Finished, Usage};
+use crate::bill::Finished;
 use crate::billing::Metered;
 use crate::tables::Tables;
+use crate::usage::Usage;
 use datafusion::common::Result;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,9 +1,9 @@
 //! How this process reads tables that are in Amazon S3: as it reads the objects of exchanges, with requests
 //! that are counted, and sent a second time where they take too long.
 
-use crate::bill::Usage;
 use crate::hedged_store::{HedgedStore, Stragglers};
 use crate::meter::Meter;
+use crate::usage::Usage;
 use datafusion::common::Result;
 use object_store::ObjectStore;
 use object_store::path::Path;

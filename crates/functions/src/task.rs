@@ -3,7 +3,6 @@
 //! A function keeps nothing between invocations that an answer depends on. It does keep what takes time to
 //! make again: the plans of the last queries, and connections to their buckets.
 
-use crate::bill::Usage;
 use crate::bucket::{Bucket, BucketAddress, Written};
 use crate::carrier::{Inputs, ObjectCarrier, is_too_early, of_bucket};
 use crate::hedged_store::Stragglers;
@@ -13,11 +12,13 @@ use crate::protocol::{
     Answer, Inline, Invocation, OutputPlace, Remedy, SpecAddress, Work, WorkError, WorkKind, WorkOutput,
 };
 use crate::tables::Tables;
+use crate::usage::Usage;
 use bytes::Bytes;
 use datafusion::common::{DataFusionError, Result, exec_err, internal_datafusion_err};
 use object_store::PutPayload;
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 use whimbrel_plan::References;
@@ -47,6 +48,7 @@ struct Running<'a> {
     invocation: &'a Invocation,
     bucket: Arc<Bucket>,
     progress: Progress,
+    spec_gets: AtomicU64,
 }
 
 impl TaskRunner {
@@ -68,19 +70,22 @@ impl TaskRunner {
     pub fn run(&self, invocation: &Invocation) -> Answer {
         let (began, progress) = (Instant::now(), Progress::default());
         let tables = self.tables.usage();
-        let (outcomes, mut usage) = match self.bucket(&invocation.bucket, invocation.stragglers) {
+        let (outcomes, mut usage, spec_gets) = match self.bucket(&invocation.bucket, invocation.stragglers) {
             Ok(bucket) => {
                 let before = bucket.usage();
-                let running = Running { runner: self, invocation, bucket, progress: progress.clone() };
-                (running.outcomes(), running.bucket.usage().since(before))
+                let (progress, spec_gets) = (progress.clone(), AtomicU64::new(0));
+                let running = Running { runner: self, invocation, bucket, progress, spec_gets };
+                let outcomes = running.outcomes();
+                (outcomes, running.bucket.usage().since(before), running.spec_gets.into_inner())
             }
-            Err(error) => (vec![Err(work_error(&error))], Usage::default()),
+            Err(error) => (vec![Err(work_error(&error))], Usage::default(), 0),
         };
         let of_tables = self.tables.usage().since(tables);
         usage += Usage { table_gets: of_tables.gets, ..of_tables };
         Answer {
             outcomes,
             usage,
+            spec_gets,
             rows_read: progress.rows_read(),
             rows_late: progress.rows_late(),
             milliseconds: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
@@ -194,6 +199,7 @@ impl Running<'_> {
             SpecAddress::Inline(bytes) => bytes.0.clone(),
             SpecAddress::Object(key, bytes) => {
                 let (bucket, key, bytes) = (Arc::clone(&self.bucket), key.clone(), *bytes);
+                self.spec_gets.fetch_add(1, Ordering::Relaxed);
                 self.runner.network.wait(async move {
                     Ok(bucket.get(&key, 0..bytes, None).await.map_err(of_bucket)?.bytes)
                 })?
@@ -239,12 +245,19 @@ pub async fn write(bucket: &Bucket, key: String, payload: &PutPayload, index: In
 fn work_error(error: &DataFusionError) -> WorkError {
     let remedy = match error.find_root() {
         DataFusionError::ObjectStore(error) if is_too_early(error) => Remedy::Later,
+        // The store knows who asks, and says no.
+        DataFusionError::ObjectStore(error) if is_forbidden(error) => Remedy::None,
         DataFusionError::ObjectStore(_) => Remedy::AnotherAttempt,
         // A source did not answer.
         error if is_unavailable(error) => Remedy::AnotherAttempt,
         _ => Remedy::None,
     };
     WorkError { failure: Failure::of(error), remedy }
+}
+
+fn is_forbidden(error: &object_store::Error) -> bool {
+    use object_store::Error::{PermissionDenied, Unauthenticated};
+    matches!(error, PermissionDenied { .. } | Unauthenticated { .. })
 }
 
 #[cfg(test)]
@@ -256,7 +269,10 @@ mod tests {
     fn only_what_may_pass_is_tried_again() {
         let not_found =
             object_store::Error::NotFound { path: "object".into(), source: "it is not there".into() };
+        let forbidden =
+            object_store::Error::PermissionDenied { path: "object".into(), source: "it is read only".into() };
         for (error, remedy) in [
+            (forbidden.into(), Remedy::None),
             (unavailable("`s3://bucket/table`: 503".to_string()), Remedy::AnotherAttempt),
             (not_found.into(), Remedy::AnotherAttempt),
             (DataFusionError::Execution("a bad cast".to_string()), Remedy::None),

@@ -2,8 +2,9 @@
 
 use arrow::datatypes::DataType;
 use pyo3::prelude::*;
+use whimbrel_cluster::OperatorActivity;
 use whimbrel_sharded::Progress;
-use whimbrel_temporal::{BEGINNING, INFINITY, NodeActivity, NodeProgress, Time};
+use whimbrel_temporal::{BEGINNING, INFINITY, NodeProgress, Time};
 
 use crate::error::OrRaise;
 use crate::events;
@@ -11,7 +12,7 @@ use crate::types;
 
 /// Stage, channel and name; the numbers of the operators of the channel that it reads; rows that it has
 /// handed out, the times of the last of them and up to which it has handed out everything; and what it keeps.
-pub type OperatorTuple = (usize, usize, &'static str, Vec<usize>, u64, Py<PyAny>, Py<PyAny>, HeldTuple);
+pub type OperatorTuple = (usize, usize, String, Vec<usize>, u64, Py<PyAny>, Py<PyAny>, HeldTuple);
 
 /// Rows that an operator keeps, their bytes, and the first instant of them.
 type HeldTuple = (usize, usize, Py<PyAny>);
@@ -22,27 +23,26 @@ type HeldTuple = (usize, usize, Py<PyAny>);
 /// `InvalidError` if the type is none; what making a time raises.
 pub fn of(py: Python<'_>, progress: &Progress, clock: Option<&str>) -> PyResult<Vec<OperatorTuple>> {
     let clock = clock.map(types::parse).transpose().or_raise()?;
-    let instant = |time: Time| instant(py, time, clock.as_ref());
-    let mut operators = Vec::new();
-    for (stage, channel, NodeActivity { name, inputs, .. }, done) in py.detach(|| look(progress)) {
-        let NodeProgress { rows, latest, frontier, held } = done;
-        let held = (held.rows, held.bytes, instant(held.oldest.unwrap_or(BEGINNING))?);
-        operators.push((stage, channel, name, inputs, rows, instant(latest)?, instant(frontier)?, held));
-    }
-    Ok(operators)
+    // One that runs a Python function is waited for, so the lock of the interpreter is left.
+    tuples(py, py.detach(|| OperatorActivity::of(progress)), clock.as_ref())
 }
 
-/// The operators with their progress. One that runs a Python function is waited for, so this is called
-/// without the lock of the interpreter.
-fn look(progress: &Progress) -> Vec<(usize, usize, NodeActivity, NodeProgress)> {
-    let mut operators = Vec::new();
-    for ((stage, channel), nodes) in progress.activity() {
-        operators.extend(nodes.into_iter().map(|node| {
-            let done = node.progress();
-            (stage, channel, node, done)
-        }));
-    }
-    operators
+/// The operators of a query. `clock`: the type of time.
+///
+/// # Errors
+/// What making a time raises.
+pub fn tuples(
+    py: Python<'_>,
+    operators: Vec<OperatorActivity>,
+    clock: Option<&DataType>,
+) -> PyResult<Vec<OperatorTuple>> {
+    let instant = |time: Time| instant(py, time, clock);
+    let tuple = |OperatorActivity { stage, channel, name, inputs, done }: OperatorActivity| {
+        let NodeProgress { rows, latest, frontier, held } = done;
+        let held = (held.rows, held.bytes, instant(held.oldest.unwrap_or(BEGINNING))?);
+        Ok((stage, channel, name, inputs, rows, instant(latest)?, instant(frontier)?, held))
+    };
+    operators.into_iter().map(tuple).collect()
 }
 
 /// A time; none before the first, and the infinite one as a float.

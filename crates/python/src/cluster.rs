@@ -1,18 +1,21 @@
 //! Clusters: where queries run in other processes, the workers that run them, and their jobs.
 
+use datafusion::common::Result;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use whimbrel_cluster::{
-    Cluster, ClusterJob, JobStatistics, JobStatus, Lifetime, LiveWorker, Schedule, Worker,
+    Cluster, ClusterJob, JobActivity, JobStatistics, JobStatus, Lifetime, LiveWorker, Schedule, Worker,
 };
+use whimbrel_plan::Stream;
 use whimbrel_session::cluster::{WorkerSettings, connect, start_worker};
 use whimbrel_session::durable::wall_duration;
 use whimbrel_sharded::Options;
 use whimbrel_sharded::runtime::RemoteRuntime;
 
+use crate::activity::{self, OperatorTuple};
 use crate::arguments::{Length, deadline};
 use crate::error::{OrRaise, invalid, raise};
 use crate::plan::NativePlan;
@@ -32,6 +35,25 @@ impl NativeCluster {
     fn of(cluster: Cluster) -> NativeCluster {
         NativeCluster { cluster: Arc::new(cluster) }
     }
+}
+
+/// What a job does: rows that were read, that came out, and that were late; and its operators.
+pub type ActivityTuple = (u64, u64, u64, Vec<OperatorTuple>);
+
+/// What a job does on its workers.
+///
+/// # Errors
+/// Those of the store; what making a time raises.
+pub fn activity_of_job(
+    py: Python<'_>,
+    activity: impl FnOnce() -> Result<JobActivity> + Send,
+    stream: impl FnOnce() -> Result<Stream> + Send,
+) -> PyResult<ActivityTuple> {
+    // A process that does not know what the plan refers to gets instants as integers.
+    let clock = || stream().ok().and_then(|stream| stream.properties().time.clone());
+    let (done, clock) = detach(py, || activity().map(|done| (done, clock()))).or_raise()?;
+    let operators = activity::tuples(py, done.operators, clock.as_ref())?;
+    Ok((done.rows_read, done.rows_out, done.rows_late, operators))
 }
 
 /// A worker: its name, its address, its process, how many threads it has, its virtual cluster, and whether it
@@ -253,6 +275,11 @@ impl NativeClusterJob {
             dict.set_item(name, value)?;
         }
         Ok(dict)
+    }
+
+    /// What its channels do that run: rows that were read, that came out, that were late; and its operators.
+    fn activity(&self, py: Python<'_>) -> PyResult<ActivityTuple> {
+        activity_of_job(py, || self.job.activity(), || self.job.stream())
     }
 
     /// Where and when its channels ran.

@@ -7,11 +7,12 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use whimbrel_functions::{
     Attempt, Bill, BucketAddress, Finished, Forecast, FunctionAddress, FunctionService, Functions,
-    FunctionsSettings, Goal, PriceSheet, ServiceOptions, Stragglers,
+    FunctionsSettings, Goal, PoolBill, PriceSheet, Rates, ServiceOptions, Stragglers,
 };
 use whimbrel_session::durable::wall_duration;
 use whimbrel_session::functions::connect;
 use whimbrel_sharded::Options;
+use whimbrel_sharded::runtime::RemoteRuntime;
 
 use crate::arguments::{Count, Length};
 use crate::error::{OrRaise, invalid};
@@ -102,7 +103,7 @@ impl NativeFunctions {
     #[new]
     #[pyo3(signature = (
         *, function, endpoints, bucket, s3, concurrency, memory, timeout, prices, hedge, inline, keep, small,
-        pipelined, combine, parallel_reads
+        pipelined, combine, parallel_reads, rates
     ))]
     #[expect(clippy::too_many_arguments, reason = "Python gives them by name")]
     fn new(
@@ -122,6 +123,7 @@ impl NativeFunctions {
         pipelined: bool,
         combine: Option<bool>,
         parallel_reads: Count,
+        rates: Option<RatesTuple>,
     ) -> PyResult<NativeFunctions> {
         let function = FunctionAddress { name: function, endpoints };
         let bucket = BucketAddress { url: bucket, endpoint: s3 };
@@ -133,9 +135,13 @@ impl NativeFunctions {
         };
         settings.job.schedule.concurrency = concurrency.0;
         settings.job.schedule.pipelined = pipelined;
-        settings.job.memory = memory;
+        settings.memory = memory;
         settings.job.keep = keep.map(|keep| wall_duration(&keep.0, "keep").or_raise()).transpose()?;
         settings.small = small;
+        settings.rates = rates.map(|(invocation, latency, transfer, compute, rows, processors)| {
+            let processors = processors.unwrap_or(f64::INFINITY);
+            Rates { invocation, latency, transfer, compute, rows, processors }
+        });
         settings.combine = combine;
         settings.job.parallel_reads = u32::try_from(parallel_reads.0).unwrap_or(u32::MAX);
         settings.stragglers = match hedge {
@@ -158,9 +164,21 @@ impl NativeFunctions {
         NativeFunctions { functions: self.functions.for_query() }
     }
 
+    /// These functions behind a base pool, whose places work waits for so long.
+    fn with_base(&self, base: &NativeFunctions, wait: Option<Length>) -> PyResult<NativeFunctions> {
+        let wait = wait.map(|wait| wall_duration(&wait.0, "wait").or_raise()).transpose()?;
+        Ok(NativeFunctions { functions: self.functions.with_base(&base.functions, wait).or_raise()? })
+    }
+
     /// How many channels of a query run at the same time.
     fn cores(&self) -> usize {
-        self.functions.settings().job.schedule.concurrency
+        self.functions.cores()
+    }
+
+    /// How fast they are thought to be.
+    fn rates(&self) -> RatesTuple {
+        let Rates { invocation, latency, transfer, compute, rows, processors } = self.functions.rates();
+        (invocation, latency, transfer, compute, rows, Some(processors).filter(|count| count.is_finite()))
     }
 
     /// The bill of the query that these functions are for.
@@ -231,8 +249,14 @@ impl NativeFunctionGoal {
     }
 }
 
+/// How fast functions are, as Python's half has it.
+type RatesTuple = (f64, f64, f64, f64, f64, Option<f64>);
+
 /// An attempt, as Python's half has it.
-type AttemptTuple = (usize, usize, &'static str, f64, f64, &'static str);
+type AttemptTuple = (usize, usize, &'static str, f64, f64, &'static str, &'static str);
+
+/// The part of a pool, as Python's half has it.
+type PoolTuple = (&'static str, String, u64, f64, f64, f64);
 
 /// A bill, as Python's half takes it.
 ///
@@ -258,14 +282,19 @@ pub fn bill_dict<'py>(py: Python<'py>, bill: &Bill) -> PyResult<Bound<'py, PyDic
     dict.set_item("failures", bill.finished.failures)?;
     dict.set_item("duplicates", bill.finished.duplicates)?;
     dict.set_item("formula", (formula.gets, formula.puts))?;
-    dict.set_item("prices", &bill.prices.name)?;
+    dict.set_item("prices", &bill.prices.sheet.name)?;
     dict.set_item("ran", if bill.finished.ran_here { "coordinator" } else { "functions" })?;
     dict.set_item("tasks", bill.finished.tasks)?;
     dict.set_item("kept", bill.finished.kept)?;
     let attempt = |attempt: &Attempt| -> AttemptTuple {
         let (start, end) = (attempt.start.as_secs_f64(), attempt.end.as_secs_f64());
-        (attempt.stage, attempt.task, attempt.kind.name(), start, end, attempt.outcome.name())
+        let (outcome, pool) = (attempt.outcome.name(), attempt.pool.name());
+        (attempt.stage, attempt.task, attempt.kind.name(), start, end, outcome, pool)
     };
+    let pool = |PoolBill { pool, prices, usage, dollars, alone }: PoolBill| -> PoolTuple {
+        (pool.name(), prices.name, usage.invocations, usage.gb_seconds, dollars, alone)
+    };
+    dict.set_item("pools", bill.pools().into_iter().map(pool).collect::<Vec<_>>())?;
     dict.set_item("attempts", attempts.iter().map(attempt).collect::<Vec<_>>())?;
     Ok(dict)
 }
@@ -297,5 +326,7 @@ fn forecast_dict<'py>(py: Python<'py>, forecast: &Forecast) -> PyResult<Bound<'p
     dict.set_item("gets", forecast.usage.gets)?;
     dict.set_item("puts", forecast.usage.puts)?;
     dict.set_item("gb_seconds", forecast.usage.gb_seconds)?;
+    let alone = forecast.alone.iter().map(|(pool, seconds, dollars)| (pool.name(), *seconds, *dollars));
+    dict.set_item("alone", alone.collect::<Vec<_>>())?;
     Ok(dict)
 }

@@ -6,7 +6,7 @@ use whimbrel_session::durable::{folder_format, wall_duration};
 use whimbrel_sharded::error::Failure;
 
 use crate::arguments::Length;
-use crate::cluster::{NativeCluster, wait_until};
+use crate::cluster::{ActivityTuple, NativeCluster, activity_of_job, wait_until};
 use crate::error::{OrRaise, raise};
 use crate::plan::NativePlan;
 use crate::run::NativeOptions;
@@ -65,6 +65,11 @@ impl NativeLiveJob {
     fn progress(&self, py: Python<'_>) -> PyResult<Option<ProgressTuple>> {
         let found = detach(py, || self.job.progress()).or_raise()?;
         Ok(found.map(|found| (found.restored_from, found.epoch, found.committed, found.checkpointed)))
+    }
+
+    /// What it does on its workers: rows that were read, that came out, that were late; and its operators.
+    fn activity(&self, py: Python<'_>) -> PyResult<ActivityTuple> {
+        activity_of_job(py, || self.job.activity(), || self.job.stream())
     }
 
     /// Waits for the end, or so many seconds; whether the job is over.

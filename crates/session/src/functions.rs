@@ -1,5 +1,6 @@
 //! Functions: a function service and a bucket, by address or on this machine.
 
+use crate::durable::wall_duration;
 use crate::references::PlanReferences;
 use datafusion::common::{Result, plan_datafusion_err, plan_err};
 use std::convert::Infallible;
@@ -38,7 +39,8 @@ pub fn connect(settings: FunctionsSettings) -> Result<Functions> {
 
 /// The functions at an address: `functions://name?bucket=s3://…`, with `&endpoint=http://…` for a service
 /// other than AWS Lambda (several for several that run one invocation at a time each) and `&concurrency=…`;
-/// or `functions` for processes of this machine, which run this program.
+/// with `&base=http://…`, `&base_concurrency=…` and `&wait=…`, behind a service of one's own machines; or
+/// `functions` for processes of this machine, which run this program.
 ///
 /// # Errors
 /// `Plan` if it is no such address; those of [`connect`].
@@ -47,34 +49,78 @@ pub fn open(address: &str) -> Result<Arc<dyn RemoteRuntime>> {
         let concurrency = std::thread::available_parallelism().map_or(1, usize::from);
         return Ok(Arc::new(LocalFunctions::start(own_command()?, concurrency)?));
     }
-    let refused = |why: &str| {
-        plan_datafusion_err!(
-            "`{address}` is no address of functions: {why}; it is functions://name?bucket=s3://bucket/prefix, and \
-             &endpoint=http://… for a service other than AWS Lambda, or functions for this machine"
-        )
+    let address = FunctionsAddress::parse(address)?;
+    let bucket = BucketAddress { url: address.bucket, endpoint: s3_server() };
+    let functions = |endpoints: Vec<String>, concurrency: Option<usize>| {
+        let function = FunctionAddress { name: address.name.clone(), endpoints };
+        let mut settings = FunctionsSettings::new(function, bucket.clone())?;
+        settings.job.schedule.concurrency = concurrency.unwrap_or(settings.job.schedule.concurrency);
+        connect(settings)
     };
-    let rest = address.strip_prefix("functions://").ok_or_else(|| refused("it begins otherwise"))?;
-    let (name, parameters) = rest.split_once('?').unwrap_or((rest, ""));
-    let (mut bucket, mut endpoints, mut concurrency) = (None, vec![], None);
-    for parameter in parameters.split('&').filter(|parameter| !parameter.is_empty()) {
-        match parameter.split_once('=') {
-            Some(("bucket", url)) => bucket = Some(url.to_string()),
-            Some(("endpoint", url)) => endpoints.push(url.to_string()),
-            Some(("concurrency", number)) => {
-                let number = number.parse().ok().filter(|number| *number > 0);
-                concurrency = Some(number.ok_or_else(|| refused("its concurrency is no number above zero"))?);
-            }
-            _ => return Err(refused("it has an unknown parameter")),
+    let elastic = functions(address.endpoints, address.concurrency)?;
+    match address.base {
+        None => Ok(Arc::new(elastic)),
+        Some(endpoint) => {
+            let base = functions(vec![endpoint], address.base_concurrency)?;
+            Ok(Arc::new(elastic.with_base(&base, Some(address.wait))?))
         }
     }
-    let url = bucket.ok_or_else(|| refused("it has no bucket"))?;
-    if name.is_empty() {
-        return Err(refused("it has no name"));
+}
+
+/// The parts of an address of functions.
+#[derive(Debug, Default)]
+struct FunctionsAddress {
+    name: String,
+    bucket: String,
+    endpoints: Vec<String>,
+    concurrency: Option<usize>,
+    base: Option<String>,
+    base_concurrency: Option<usize>,
+    wait: Duration,
+}
+
+impl FunctionsAddress {
+    fn parse(address: &str) -> Result<FunctionsAddress> {
+        let refused = |why: &str| {
+            plan_datafusion_err!(
+                "`{address}` is no address of functions: {why}; it is functions://name?bucket=s3://bucket/prefix, and \
+                 &endpoint=http://… for a service other than AWS Lambda, or functions for this machine"
+            )
+        };
+        let number = |name: &str, text: &str| {
+            let number = text.parse().ok().filter(|number: &usize| *number > 0);
+            number.ok_or_else(|| refused(&format!("its {name} is no number above zero")))
+        };
+        let rest = address.strip_prefix("functions://").ok_or_else(|| refused("it begins otherwise"))?;
+        let (name, parameters) = rest.split_once('?').unwrap_or((rest, ""));
+        let mut parts = FunctionsAddress { name: name.to_string(), ..FunctionsAddress::default() };
+        for parameter in parameters.split('&').filter(|parameter| !parameter.is_empty()) {
+            match parameter.split_once('=') {
+                Some(("bucket", url)) => parts.bucket = url.to_string(),
+                Some(("endpoint", url)) => parts.endpoints.push(url.to_string()),
+                Some(("concurrency", text)) => parts.concurrency = Some(number("concurrency", text)?),
+                Some(("base", url)) => parts.base = Some(url.to_string()),
+                Some(("base_concurrency", text)) => {
+                    parts.base_concurrency = Some(number("base_concurrency", text)?);
+                }
+                Some(("wait", length)) => {
+                    let length = whimbrel_plan::Duration::Text(length.to_string());
+                    parts.wait = wall_duration(&length, "wait").map_err(|error| refused(&error.message()))?;
+                }
+                _ => return Err(refused("it has an unknown parameter")),
+            }
+        }
+        if parts.bucket.is_empty() {
+            return Err(refused("it has no bucket"));
+        }
+        if parts.name.is_empty() {
+            return Err(refused("it has no name"));
+        }
+        if parts.base.is_none() && parts.base_concurrency.is_some() {
+            return Err(refused("it has no base pool, and says how large that is"));
+        }
+        Ok(parts)
     }
-    let function = FunctionAddress { name: name.to_string(), endpoints };
-    let mut settings = FunctionsSettings::new(function, BucketAddress { url, endpoint: s3_server() })?;
-    settings.job.schedule.concurrency = concurrency.unwrap_or(settings.job.schedule.concurrency);
-    Ok(Arc::new(connect(settings)?))
 }
 
 /// The S3 server of the environment, if it is not Amazon's.
@@ -115,7 +161,7 @@ impl LocalFunctions {
             command,
             name: LOCAL_NAME.to_string(),
             concurrency,
-            memory: settings.job.memory,
+            memory: settings.memory,
             timeout: Duration::from_secs(900),
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
         })?;
@@ -168,6 +214,8 @@ mod tests {
             ("functions://?bucket=s3://b", "no name"),
             ("functions://f?bucket=s3://b&concurrency=0", "above zero"),
             ("functions://f?buckets=s3://b", "unknown parameter"),
+            ("functions://f?bucket=s3://b&base_concurrency=4", "no base pool"),
+            ("functions://f?bucket=s3://b&base=http://h:9000&wait=soon", "wait"),
             ("functionsf", "begins otherwise"),
         ] {
             let error = open(address).err().unwrap().to_string();

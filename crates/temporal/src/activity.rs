@@ -9,6 +9,7 @@ use crate::batch::Message;
 use crate::held::Held;
 use crate::operator::Operator;
 use crate::time::{BEGINNING, INFINITY, Time};
+use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 use std::time::{Duration, Instant};
@@ -37,7 +38,7 @@ pub(crate) struct Activity {
 }
 
 /// What a node has done, at one moment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeProgress {
     /// How many rows it has handed out.
     pub rows: u64,

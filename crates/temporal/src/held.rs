@@ -4,10 +4,11 @@ use crate::batch::Batch;
 use crate::time::Time;
 use arrow::array::{Array, ArrayData, RecordBatch};
 use datafusion::common::Result;
+use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 
 /// How much an operator keeps.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Held {
     /// How many rows, or groups of rows.
     pub rows: usize,

@@ -117,7 +117,7 @@ impl Cluster {
     /// # Errors
     /// `Execution` if there is none of this name.
     pub fn live_job(&self, name: &str) -> Result<LiveJob> {
-        LiveJob::open(&self.connection, name)
+        LiveJob::open(&self.connection, &self.lasting_references, name)
     }
 }
 

@@ -177,7 +177,8 @@ impl Host {
             return self.end(name, &row, LiveState::Failed(Failure::of(&error)));
         };
         let team = row.value.is_shared().then(|| self.team(name, &row.value, own, live));
-        match Hosting::start(spec.value.into_vec(), &self.references, &row.value, team) {
+        let (spec, activities) = (spec.value.into_vec(), &self.station.connection.activities);
+        match Hosting::start((name, spec), &self.references, &row.value, team, activities) {
             Ok(hosting) => {
                 self.hosted.insert(name.to_string(), hosting);
                 Ok(Some(row))

@@ -6,6 +6,7 @@
 use super::record::{LiveJobOptions, LiveJobRecord, LiveProgress, progress};
 use super::team::Team;
 use super::team_runtime::TeamRuntime;
+use crate::activity::{Activities, Watch};
 use crate::error::{no_thread, of_store};
 use crate::records::Tables;
 use crossbeam_channel::{Receiver, TryRecvError, bounded};
@@ -35,9 +36,15 @@ pub struct Hosting {
 /// How far the start of a job is.
 enum Phase {
     /// Its places are opened, which takes as long as they take to answer.
-    Starting(Receiver<Result<DurableJob>>),
-    Running(DurableJob),
+    Starting(Receiver<Result<Started>>),
+    Running(Started),
     NotStarted(Arc<DataFusionError>),
+}
+
+/// A job that runs, and what lets others see what it does.
+struct Started {
+    job: DurableJob,
+    _watch: Watch,
 }
 
 impl Hosting {
@@ -47,16 +54,20 @@ impl Hosting {
     /// # Errors
     /// `ResourcesExhausted` if there is no thread.
     pub fn start(
-        spec: Vec<u8>,
+        (name, spec): (&str, Vec<u8>),
         references: &Arc<dyn References>,
         record: &LiveJobRecord,
         team: Option<Team>,
+        activities: &Arc<Activities>,
     ) -> Result<Hosting> {
         let (sender, started) = bounded(1);
         let (references, options) = (Arc::clone(references), record.options.clone());
+        let (name, activities) = (name.to_string(), Arc::clone(activities));
         let start = move || {
+            let started = start_job(&spec, &references, &options, team);
+            let started = started.map(|job| Started { _watch: activities.watch(&name, job.progress()), job });
             // Without a receiver, the job is dropped, which stops it.
-            let _ = sender.send(start_job(&spec, &references, &options, team));
+            let _ = sender.send(started);
         };
         Builder::new().name("start".into()).spawn(start).map_err(no_thread)?;
         let phase = Phase::Starting(started);
@@ -66,8 +77,8 @@ impl Hosting {
     /// Stops the job.
     pub fn stop(&mut self) {
         self.is_stopped = true;
-        if let Phase::Running(job) = &self.phase {
-            job.stop();
+        if let Phase::Running(started) = &self.phase {
+            started.job.stop();
         }
     }
 
@@ -85,7 +96,7 @@ impl Hosting {
         match &self.phase {
             // Its thread stops what it has begun as soon as it finds nobody waiting.
             Phase::Starting(_) => self.is_stopped.then_some(Ok(())),
-            Phase::Running(job) => job.has_ended().then(|| job.wait()),
+            Phase::Running(Started { job, .. }) => job.has_ended().then(|| job.wait()),
             Phase::NotStarted(error) => Some(Err(DataFusionError::Shared(Arc::clone(error)))),
         }
     }
@@ -99,7 +110,7 @@ impl Hosting {
     fn job(&mut self) -> Option<&DurableJob> {
         self.look();
         match &self.phase {
-            Phase::Running(job) => Some(job),
+            Phase::Running(started) => Some(&started.job),
             Phase::Starting(_) | Phase::NotStarted(_) => None,
         }
     }

@@ -3,6 +3,7 @@
 use super::record::{
     LiveJobOptions, LiveJobRecord, LiveProgress, LiveState, find, insertion, jobs, progress, replace,
 };
+use crate::activity::JobActivity;
 use crate::connection::Connection;
 use crate::error::of_store;
 use crate::records::Tables;
@@ -16,8 +17,8 @@ use whimbrel_jobs::sink;
 use whimbrel_jobs::store::Access;
 use whimbrel_plan::source::local_path;
 use whimbrel_plan::{References, Stream};
-use whimbrel_sharded::Options;
 use whimbrel_sharded::action::{EpochPlan, check_in_epochs};
+use whimbrel_sharded::{JobSpec, Options};
 
 /// How often a job is asked whether it has ended.
 const POLL: Duration = Duration::from_millis(50);
@@ -26,6 +27,7 @@ const POLL: Duration = Duration::from_millis(50);
 #[derive(Clone)]
 pub struct LiveJob {
     connection: Arc<Connection>,
+    references: Arc<dyn References>,
     name: String,
 }
 
@@ -54,7 +56,7 @@ pub fn submit(
     let tables = &connection.tables;
     let insertion = insertion(tables, &name, live, cluster.map(str::to_string), (spec, widest.unwrap_or(1)))?;
     match tables.store.commit(&insertion).map_err(of_store)? {
-        Outcome::Committed { .. } => Ok(LiveJob { connection: Arc::clone(connection), name }),
+        Outcome::Committed { .. } => Ok(LiveJob::of(connection, references, name)),
         Outcome::Conflict { .. } => exec_err!("{} refused a job", tables.store.describe()),
     }
 }
@@ -76,9 +78,17 @@ impl LiveJob {
     ///
     /// # Errors
     /// `Execution` if there is none.
-    pub(crate) fn open(connection: &Arc<Connection>, name: &str) -> Result<LiveJob> {
+    pub(crate) fn open(
+        connection: &Arc<Connection>,
+        references: &Arc<dyn References>,
+        name: &str,
+    ) -> Result<LiveJob> {
         find(&connection.tables, name)?;
-        Ok(LiveJob { connection: Arc::clone(connection), name: name.to_string() })
+        Ok(LiveJob::of(connection, references, name.to_string()))
+    }
+
+    fn of(connection: &Arc<Connection>, references: &Arc<dyn References>, name: String) -> LiveJob {
+        LiveJob { connection: Arc::clone(connection), references: Arc::clone(references), name }
     }
 
     /// The jobs that are there.
@@ -109,6 +119,24 @@ impl LiveJob {
     /// Those of the store.
     pub fn progress(&self) -> Result<Option<LiveProgress>> {
         Ok(progress(self.tables()).get(&self.name).map_err(of_store)?.map(|row| row.value))
+    }
+
+    /// The query.
+    ///
+    /// # Errors
+    /// `Execution` if the job is gone.
+    pub fn stream(&self) -> Result<Stream> {
+        let spec = self.tables().specs().get(&self.name).map_err(of_store)?;
+        let Some(spec) = spec else { return exec_err!("the cluster has no live job {}", self.name) };
+        JobSpec::from_bytes(&spec.value)?.stream(&self.references)
+    }
+
+    /// What it does on its workers.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub fn activity(&self) -> Result<JobActivity> {
+        self.connection.activity(&self.name)
     }
 
     /// Asks for it to be stopped; its state stays. It does nothing to a job that is over.

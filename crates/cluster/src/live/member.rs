@@ -5,6 +5,7 @@
 
 use super::notes::{HostNote, MemberNote, Next, NoteSender, receive};
 use super::team::Team;
+use crate::activity::Watch;
 use crate::backup::Keeps;
 use crate::error::no_thread;
 use crate::lineage::Choices;
@@ -28,6 +29,8 @@ pub struct Member {
     /// Which attempt of the job it takes part in.
     pub attempt: u32,
     work: Work,
+    /// Lets others see what it does.
+    _watch: Watch,
     /// What pulls its orders.
     _orders: JoinSet<()>,
     _host: watch::Sender<Places>,
@@ -46,9 +49,10 @@ impl Member {
             team.puller().pull(&mut pulls, team.queues.orders(number), 0, host.subscribe(), &moved, None);
         let notes = NoteSender::begin(team.backup(), team.queues.reports(number));
         let work = Work { team, notes, progress: Progress::default(), places: Arc::default() };
+        let watch = work.team.watch(&work.progress);
         let (run, references) = (work.clone(), Arc::clone(references));
         spawn(move || run.run(orders, &references)).map_err(no_thread)?;
-        Ok(Member { attempt, work, _orders: pulls, _host: host })
+        Ok(Member { attempt, work, _watch: watch, _orders: pulls, _host: host })
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::notes::AttemptQueues;
 use super::record::LiveJobRecord;
+use crate::activity::Watch;
 use crate::backup::Backup;
 use crate::connection::Connection;
 use crate::pull::{OnUnreachable, Places, Puller};
@@ -10,6 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::sync::watch;
 use whimbrel_sharded::program::ChannelId;
+use whimbrel_sharded::runtime::Progress;
 
 /// What a worker brings to the live jobs that it hosts or is a member of.
 #[derive(Clone)]
@@ -25,6 +27,7 @@ pub struct Station {
 pub struct Team {
     /// The names of its queues.
     pub queues: AttemptQueues,
+    job: String,
     record: LiveJobRecord,
     addresses: BTreeMap<String, String>,
     station: Station,
@@ -42,6 +45,7 @@ impl Team {
     ) -> Team {
         Team {
             queues: AttemptQueues::of(job, record.attempt),
+            job: job.to_string(),
             record: record.clone(),
             addresses,
             station: station.clone(),
@@ -72,6 +76,11 @@ impl Team {
 
     fn worker_of(&self, channel: ChannelId) -> &str {
         &self.record.slots[channel.channel % self.record.slots.len()]
+    }
+
+    /// Lets others see what this worker does for the job.
+    pub fn watch(&self, progress: &Progress) -> Watch {
+        self.station.connection.activities.watch(&self.job, progress)
     }
 
     /// What reads queues of this team.

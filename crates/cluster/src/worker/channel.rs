@@ -2,6 +2,7 @@
 
 use super::launch::{Begin, Finished, Run, RunCounts};
 use super::metrics::{Counted, Metrics, Outcome};
+use crate::activity::{Activities, Watch};
 use crate::backup::{Backup, Keeps, QueueBackup, QueueName};
 use crate::carrier::{NetworkCarrier, Outgoing};
 use crate::error::no_thread;
@@ -24,6 +25,8 @@ pub struct ChannelRun {
     is_abandoned: Arc<AtomicBool>,
     counted: Arc<CountedRun>,
     metrics: Arc<Metrics>,
+    /// Lets others see what it does.
+    _watch: Watch,
     /// What reads its queues.
     _pulls: JoinSet<()>,
 }
@@ -45,12 +48,13 @@ impl ChannelRun {
         puller: &Puller,
         backup: &Backup,
         log: &LineageLog,
-        (finished, metrics): (&Sender<Finished>, &Arc<Metrics>),
+        (finished, metrics, activities): (&Sender<Finished>, &Arc<Metrics>, &Arc<Activities>),
     ) -> Result<ChannelRun> {
         let Begin { plan, channel: number, attempt, .. } = begin;
         let (Connected { carrier, sent, pulls }, result) = connect(&begin, puller, backup, log)?;
         let (is_abandoned, counters) = (Arc::clone(&carrier.is_abandoned), Arc::clone(&carrier.counters));
         let progress = Progress::default();
+        let watch = activities.watch(&plan.job, &progress);
         let (plan, channel_progress, finished) = (Arc::clone(plan), progress.clone(), finished.clone());
         let running = metrics.begin();
         let run = move || {
@@ -70,7 +74,8 @@ impl ChannelRun {
         spawn(run).map_err(no_thread)?;
         let counted = Arc::new(CountedRun { progress, counters, sent });
         metrics.add(counted.clone());
-        Ok(ChannelRun { is_abandoned, counted, metrics: Arc::clone(metrics), _pulls: pulls })
+        let metrics = Arc::clone(metrics);
+        Ok(ChannelRun { is_abandoned, counted, metrics, _watch: watch, _pulls: pulls })
     }
 }
 

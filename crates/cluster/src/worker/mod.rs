@@ -90,7 +90,8 @@ impl Worker {
         let connection = Arc::new(Connection::open(store)?);
         let tables = connection.tables.clone();
         let backup = Arc::new(Backup::new(&options.folder, options.backup_memory));
-        let bound = serve(connection.network(), Arc::clone(&backup), options.listen, &connection.identity)?;
+        let served = (Arc::clone(&backup), Arc::clone(&connection.activities));
+        let bound = serve(connection.network(), served, options.listen, &connection.identity)?;
         let host = options.host.clone().unwrap_or_else(|| bound.ip().to_string());
         let address = format!("{host}:{}", bound.port());
         connection.set_own_queues(&address, &backup);
@@ -228,7 +229,7 @@ impl Launcher for Threads {
     fn start(&self, _: &str, begin: Begin<'_>) -> Result<Box<dyn Run>> {
         let unreachable = OnUnreachable::Tell(self.unreachable.clone());
         let puller = Puller { unreachable, ..self.connection.puller() };
-        let to = (&self.finished, &self.metrics);
+        let to = (&self.finished, &self.metrics, &self.connection.activities);
         Ok(Box::new(ChannelRun::start(begin, &puller, &self.backup, &self.lineage, to)?))
     }
 

@@ -1,22 +1,24 @@
 //! A query: its work is invoked, and what comes of it is acted on.
 
 use super::keys::{output_key, spec_key};
+use super::ledger::{Launch, Ledger};
 use super::pending_clean_up::PendingCleanUp;
 use super::result::deliver;
 use super::schedule::{Schedule, ScheduleSettings};
 use super::stage_cache::StageCache;
 use super::units::{Combining, Reading, Units};
-use crate::bill::{Attempt, AttemptKind, AttemptOutcome, Finished, Usage};
+use crate::bill::{AttemptOutcome, Finished, PoolKind};
 use crate::bucket::Bucket;
 use crate::carrier::{of_bucket, requests};
-use crate::invoke::{Invoke, InvokeError, Invoked};
+use crate::invoke::{InvokeError, Invoked};
 use crate::object::Index;
 use crate::plan::Plan;
+use crate::pools::{Place, Pools};
 use crate::protocol::{
-    Answer, Inline, Input, Invocation, OutputPlace, Remedy, SpecAddress, Work, WorkError, WorkKind,
-    WorkOutput,
+    Inline, Input, Invocation, OutputPlace, Remedy, SpecAddress, Work, WorkError, WorkKind, WorkOutput,
 };
 use crate::task::write;
+use crate::usage::Usage;
 use bytes::Bytes;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use datafusion::common::{DataFusionError, Result, exec_datafusion_err};
@@ -37,9 +39,6 @@ use whimbrel_sharded::runtime::{Progress, Sink, spawn};
 /// How often the coordinator looks for units that take too long, and whether the query was cancelled.
 const TICK: Duration = Duration::from_millis(50);
 
-/// How long it waits before it invokes again what the service did not take.
-const THROTTLED: Duration = Duration::from_millis(100);
-
 /// A specification of at most so many bytes is sent with every invocation.
 const INLINE_SPEC: usize = 128 << 10;
 
@@ -57,8 +56,6 @@ const LATE: Duration = Duration::from_secs(60);
 pub struct JobSettings {
     /// What is invoked when.
     pub schedule: ScheduleSettings,
-    /// How many megabytes of memory a function has.
-    pub memory: u32,
     /// How many reads of a function run at the same time.
     pub parallel_reads: u32,
     /// Outputs of at most so many bytes are not written to objects.
@@ -82,8 +79,8 @@ pub struct Start {
     pub combining: Combining,
     /// How it is run.
     pub settings: JobSettings,
-    /// Who invokes functions.
-    pub invoker: Arc<dyn Invoke>,
+    /// Where functions run.
+    pub pools: Pools,
     /// Where objects are.
     pub bucket: Arc<Bucket>,
     /// Where its progress is shown.
@@ -115,7 +112,6 @@ pub fn start(
     let (end, ended) = crossbeam_channel::bounded(1);
     let progress = progress.clone();
     network.spawn(async move {
-        let before = start.bucket.usage();
         let (mut job, spec) = Job::new(start, shards, progress).await;
         let mut running = Running::new();
         let mut ran = job.run(&spec, &mut running).await;
@@ -125,7 +121,7 @@ pub fn start(
         }
         let _pending = PendingCleanUp::begin();
         let cleaned = job.clean_up().await;
-        let finished = job.finish(&spec, before);
+        let finished = job.finish(&spec);
         let _ = end.send((ran.and(cleaned), finished));
         if !running.is_empty() {
             // They may write once more.
@@ -157,17 +153,12 @@ struct Job {
     awaited: BTreeSet<usize>,
     /// How many more reads early beginnings took.
     index_reads: u64,
-    /// When the next invocation may be made.
-    not_before: Instant,
-    /// When attempts began that have not ended.
-    open: Vec<(Instant, Vec<usize>)>,
-    began: Instant,
-    finished: Finished,
+    ledger: Ledger,
     /// How many rows were read, and how many came too late.
     rows: (u64, u64),
     /// Where ready shards of the result go.
     shards: Option<Sender<(usize, Option<Input>)>>,
-    invoker: Arc<dyn Invoke>,
+    pools: Pools,
     bucket: Arc<Bucket>,
     progress: Progress,
     board: Board,
@@ -175,8 +166,7 @@ struct Job {
 
 /// An invocation that has ended.
 struct Ended {
-    units: Vec<usize>,
-    began: Instant,
+    launch: Launch,
     invoked: Result<Invoked, InvokeError>,
 }
 
@@ -185,7 +175,7 @@ type Running = FuturesUnordered<BoxFuture<'static, Ended>>;
 impl Job {
     /// A query that has not begun, and its specification.
     async fn new(start: Start, shards: Sender<(usize, Option<Input>)>, progress: Progress) -> (Job, JobSpec) {
-        let Start { spec, plan, digests, combining, settings, invoker, bucket, board } = start;
+        let Start { spec, plan, digests, combining, settings, pools, bucket, board } = start;
         let units = Arc::new(Units::of(plan, &combining));
         let mut cache =
             settings.keep.map(|age| StageCache::new(Arc::clone(&units), Arc::clone(&bucket), age, digests));
@@ -194,7 +184,6 @@ impl Job {
             None => vec![None; units.count()],
         };
         let schedule = Schedule::new(&units, settings.schedule, &unneeded(&units, &outputs));
-        let began = Instant::now();
         let mut job = Job {
             name: format!("{:032x}", random()),
             schedule,
@@ -202,26 +191,22 @@ impl Job {
             attempts: BTreeMap::new(),
             awaited: BTreeSet::new(),
             index_reads: 0,
-            not_before: began,
-            open: vec![],
-            began,
-            finished: Finished { tasks: units.plan.tasks() as u64, ..Finished::default() },
+            ledger: Ledger::new(Arc::clone(&units)),
             rows: (0, 0),
             shards: Some(shards),
             outputs: vec![None; units.count()],
             units,
             settings,
-            invoker,
+            pools,
             bucket,
             progress,
             board,
         };
         for (unit, output) in outputs.into_iter().enumerate() {
             if let Some(output) = output {
-                job.note(unit, began, AttemptKind::Kept, AttemptOutcome::Ended);
+                job.ledger.add_kept(unit);
                 let bytes = job.bytes_of_readers(unit, &output);
                 job.schedule.add_kept(&bytes);
-                job.finished.kept += 1;
                 job.take_output(unit, output);
             }
         }
@@ -238,9 +223,9 @@ impl Job {
         while !self.schedule.is_done() {
             loop {
                 let now = Instant::now();
-                let may_invoke = now >= self.not_before;
-                let Some(units) = may_invoke.then(|| self.schedule.next(now)).flatten() else { break };
-                running.push(self.invoke(units, now, &spec));
+                let Some(place) = self.pools.place(now, self.schedule.has_ready()) else { break };
+                let Some(units) = self.schedule.next(now) else { break };
+                running.push(self.invoke(units, now, place, &spec));
             }
             tokio::select! {
                 Some(ended) = running.next(), if !running.is_empty() => self.end(ended).await?,
@@ -272,7 +257,13 @@ impl Job {
     }
 
     /// Begins attempts at these units. An attempt is known by when it began.
-    fn invoke(&mut self, units: Vec<usize>, began: Instant, spec: &SpecAddress) -> BoxFuture<'static, Ended> {
+    fn invoke(
+        &mut self,
+        units: Vec<usize>,
+        began: Instant,
+        place: Place,
+        spec: &SpecAddress,
+    ) -> BoxFuture<'static, Ended> {
         let inline = units.iter().map(|unit| self.inline_bytes(*unit)).min().unwrap_or_default();
         let work = units.iter().map(|unit| self.work(*unit, inline / units.len() as u64)).collect();
         let invocation = Invocation {
@@ -283,9 +274,15 @@ impl Job {
             bucket: self.bucket.address().clone(),
             stragglers: self.bucket.stragglers(),
         };
-        let invoked = Arc::clone(&self.invoker).invoke(invocation);
-        self.open.push((began, units.clone()));
-        Box::pin(async move { Ended { units, began, invoked: invoked.await } })
+        let pool = self.pools.pool(place.pool);
+        let launch = Launch { units, began, pool: place.pool, memory: pool.memory };
+        let invoked = Arc::clone(&pool.invoker).invoke(invocation);
+        self.ledger.begin(launch.clone());
+        Box::pin(async move {
+            let ended = Ended { launch, invoked: invoked.await };
+            drop(place);
+            ended
+        })
     }
 
     /// An attempt at a unit.
@@ -345,98 +342,67 @@ impl Job {
     }
 
     /// Acts on what an invocation says.
-    async fn end(&mut self, ended: Ended) -> Result<()> {
-        let Ended { units, began, invoked } = ended;
+    async fn end(&mut self, Ended { launch, invoked }: Ended) -> Result<()> {
         self.schedule.leave();
-        self.open.retain(|(other, own)| *other != began || *own != units);
+        self.ledger.end(&launch);
         match invoked {
             Ok(Invoked { answer, billed }) => {
-                self.count(&answer, billed);
-                if units.iter().any(|unit| !self.schedule.has_outcome(*unit)) {
+                self.ledger.add_answer(&launch, &answer, billed);
+                if launch.units.iter().any(|unit| !self.schedule.has_outcome(*unit)) {
                     self.rows = (self.rows.0 + answer.rows_read, self.rows.1 + answer.rows_late);
                     self.progress.set_rows(self.rows.0, self.rows.1);
                 }
                 let mut outcomes = answer.outcomes.into_iter();
-                for unit in units {
+                for unit in launch.units.iter().copied() {
                     match outcomes.next() {
-                        Some(Ok(output)) => self.succeed(unit, began, output).await?,
-                        Some(Err(error)) => self.fail(unit, began, error)?,
+                        Some(Ok(output)) => self.succeed(unit, &launch, output).await?,
+                        Some(Err(error)) => self.fail(unit, &launch, error)?,
                         // It was not begun.
-                        None => self.schedule.put_back(unit, began),
+                        None => self.schedule.put_back(unit, launch.began),
                     }
                 }
                 Ok(())
             }
             Err(InvokeError::Throttled) => {
-                self.not_before = Instant::now() + THROTTLED;
-                self.schedule.throttle();
-                for unit in units {
-                    self.note(unit, began, self.kind(unit), AttemptOutcome::Throttled);
-                    self.schedule.put_back(unit, began);
+                self.pools.refuse(launch.pool, Instant::now());
+                // Others use the base pool, too; what it does not take goes elsewhere.
+                if launch.pool == PoolKind::Elastic {
+                    self.schedule.throttle();
+                }
+                for unit in launch.units.iter().copied() {
+                    self.ledger.add_outcome(unit, &launch, AttemptOutcome::Throttled);
+                    self.schedule.put_back(unit, launch.began);
                 }
                 Ok(())
             }
             Err(InvokeError::Lost(message)) => {
-                self.finished.usage.invocations += 1;
-                self.finished.usage.gb_seconds += self.gb_seconds(began.elapsed());
-                units.into_iter().try_for_each(|unit| self.lose(unit, began, &message))
+                self.ledger.add_lost(&launch);
+                // What killed it there may kill it again: the next attempt goes elsewhere, if it may.
+                if launch.pool == PoolKind::Base {
+                    self.pools.refuse(launch.pool, Instant::now());
+                }
+                launch.units.iter().try_for_each(|unit| self.lose(*unit, &launch, &message))
             }
             Err(InvokeError::Unreachable(message)) => {
-                self.not_before = Instant::now() + THROTTLED;
+                self.pools.lose(launch.pool, Instant::now());
+                let mut units = launch.units.iter();
                 units
-                    .into_iter()
-                    .try_for_each(|unit| self.lose(unit, began, &message))
+                    .try_for_each(|unit| self.lose(*unit, &launch, &message))
                     .map_err(|_| exec_datafusion_err!("{message}"))
             }
             Err(InvokeError::Refused(error)) => Err(error),
         }
     }
 
-    fn count(&mut self, answer: &Answer, billed: Option<(u64, u64)>) {
-        let usage = &mut self.finished.usage;
-        *usage += answer.usage;
-        usage.invocations += 1;
-        let (milliseconds, memory) = billed.unwrap_or((answer.milliseconds, u64::from(self.settings.memory)));
-        usage.gb_seconds += milliseconds as f64 / 1000.0 * memory as f64 / 1024.0;
-    }
-
-    fn gb_seconds(&self, time: Duration) -> f64 {
-        time.as_secs_f64() * f64::from(self.settings.memory) / 1024.0
-    }
-
-    fn kind(&self, unit: usize) -> AttemptKind {
-        if self.units.combine(unit).is_some() { AttemptKind::Combine } else { AttemptKind::Task }
-    }
-
-    /// Writes down an attempt that has ended.
-    fn note(&mut self, unit: usize, began: Instant, kind: AttemptKind, outcome: AttemptOutcome) {
-        self.finished.attempts.push(Attempt {
-            stage: self.units.stage(unit),
-            task: unit - self.first_of_kind(unit),
-            kind,
-            start: began.saturating_duration_since(self.began),
-            end: self.began.elapsed(),
-            outcome,
-        });
-    }
-
-    /// The unit that has number 0 among those that are told apart from it by numbers.
-    fn first_of_kind(&self, unit: usize) -> usize {
-        match self.units.combine(unit) {
-            Some(_) => self.units.plan.tasks(),
-            None => self.units.plan.topology.channels_of(self.units.stage(unit)).start,
-        }
-    }
-
     /// Takes the output of an attempt, if it is the first one.
-    async fn succeed(&mut self, unit: usize, began: Instant, output: WorkOutput) -> Result<()> {
+    async fn succeed(&mut self, unit: usize, launch: &Launch, output: WorkOutput) -> Result<()> {
         let output = self.published(unit, output).await?;
         let bytes = self.bytes_of_readers(unit, &output);
-        if !self.schedule.succeed(unit, began, Instant::now(), &bytes) {
-            self.note(unit, began, self.kind(unit), AttemptOutcome::Late);
+        if !self.schedule.succeed(unit, launch.began, Instant::now(), &bytes) {
+            self.ledger.add_outcome(unit, launch, AttemptOutcome::Late);
             return Ok(());
         }
-        self.note(unit, began, self.kind(unit), AttemptOutcome::Ended);
+        self.ledger.add_outcome(unit, launch, AttemptOutcome::Ended);
         self.take_output(unit, output);
         if let Some(cache) = &mut self.cache {
             cache.list(self.units.stage(unit), &self.outputs).await?;
@@ -466,24 +432,24 @@ impl Job {
     }
 
     /// Acts on an attempt that failed.
-    fn fail(&mut self, unit: usize, began: Instant, error: WorkError) -> Result<()> {
+    fn fail(&mut self, unit: usize, launch: &Launch, error: WorkError) -> Result<()> {
         match error.remedy {
             Remedy::Later => {
-                self.note(unit, began, self.kind(unit), AttemptOutcome::Early);
+                self.ledger.add_outcome(unit, launch, AttemptOutcome::Early);
                 self.schedule.begin_nothing_early();
-                self.schedule.put_back(unit, began);
+                self.schedule.put_back(unit, launch.began);
                 Ok(())
             }
             Remedy::None if !self.schedule.has_outcome(unit) => Err(error.failure.error()),
-            _ => self.lose(unit, began, &error.failure.message),
+            _ => self.lose(unit, launch, &error.failure.message),
         }
     }
 
     /// Goes on after an attempt that was lost, unless there were too many.
-    fn lose(&mut self, unit: usize, began: Instant, message: &str) -> Result<()> {
-        self.finished.failures += 1;
-        self.note(unit, began, self.kind(unit), AttemptOutcome::Lost);
-        match self.schedule.fail(unit, began) {
+    fn lose(&mut self, unit: usize, launch: &Launch, message: &str) -> Result<()> {
+        self.ledger.add_failure();
+        self.ledger.add_outcome(unit, launch, AttemptOutcome::Lost);
+        match self.schedule.fail(unit, launch.began) {
             true => Ok(()),
             false => Err(DataFusionError::ResourcesExhausted(format!(
                 "work {unit} of stage {} was lost {} times, last with: {message}. If functions run out of memory \
@@ -524,17 +490,9 @@ impl Job {
     }
 
     /// What the query has used.
-    fn finish(&mut self, spec: &JobSpec, before: Usage) -> Finished {
-        for (began, units) in std::mem::take(&mut self.open) {
-            // What still runs is billed for as long as it has run at least.
-            self.finished.usage.invocations += 1;
-            self.finished.usage.gb_seconds += self.gb_seconds(began.elapsed());
-            units.iter().for_each(|unit| self.note(*unit, began, self.kind(*unit), AttemptOutcome::Late));
-        }
-        self.finished.usage += self.bucket.usage().since(before);
-        self.finished.formula = self.formula(spec);
-        self.finished.duplicates = self.schedule.duplicates();
-        std::mem::take(&mut self.finished)
+    fn finish(&mut self, spec: &JobSpec) -> Finished {
+        let (coordinator, formula) = (self.bucket.usage(), self.formula(spec));
+        self.ledger.finish(coordinator, formula, self.schedule.duplicates())
     }
 
     /// The requests of the exchanges (starling.txt §4.2): one read for what a unit reads from another, if it

@@ -133,6 +133,11 @@ impl Schedule {
         bytes.iter().for_each(|(reader, bytes)| self.states[*reader].known_bytes += bytes);
     }
 
+    /// Whether there are units that nothing else is waited for.
+    pub fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
     /// The units of the next invocation, if there is one and room for it.
     pub fn next(&mut self, now: Instant) -> Option<Vec<usize>> {
         if self.invocations as f64 >= self.places.floor() {

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod child;
+mod pools;
 mod queries;
 mod service;
 mod support;

@@ -66,6 +66,20 @@ fn requests_are_those_of_the_formula() {
     }
 }
 
+/// A specification that is too long to be sent with each invocation is an object, which each process reads once.
+#[test]
+fn requests_for_the_specification_are_in_the_formula() {
+    let functions = TestFunctions::new(3, through_objects);
+    let text = "long".repeat(50_000);
+    let sql = format!(
+        "select n % 10 as k, count(*) as c from range(5000) t(n) where '{text}' <> n::varchar group by k"
+    );
+    let finished = check(&functions, &sql, 4);
+    let (usage, formula) = (finished.usage, finished.formula);
+    assert_eq!((usage.gets, usage.puts), (formula.gets, formula.puts));
+    assert_eq!(functions.objects(), Vec::<String>::new());
+}
+
 #[test]
 fn combined_shuffles_have_the_same_rows_and_fewer_reads() {
     let numbers = |shards: usize| -> datafusion::common::Result<Stream> {
@@ -257,7 +271,7 @@ fn what_has_another_value_each_time_is_not_kept() {
 
 #[test]
 fn two_queries_at_once_share_functions_and_have_bills_of_their_own() {
-    let functions = TestFunctions::new(2, |_| {});
+    let functions = TestFunctions::new(2, through_objects);
     let threads: Vec<_> = (0..4)
         .map(|number| {
             let one = Arc::new(functions.functions.for_query());
@@ -265,12 +279,14 @@ fn two_queries_at_once_share_functions_and_have_bills_of_their_own() {
             spawn(move || {
                 let sql = format!("select sum(n) as s, {number} as q from range(200000) t(n)");
                 assert_eq!(rows(&plan(&sql, 2), &options), expected(&sql));
-                one.bill().unwrap().finished.usage.invocations
+                one.bill().unwrap().finished
             })
         })
         .collect();
     for thread in threads {
-        assert!(thread.join().unwrap() > 0);
+        let Finished { usage, formula, .. } = thread.join().unwrap();
+        assert!(usage.invocations > 0);
+        assert_eq!((usage.gets, usage.puts), (formula.gets, formula.puts));
     }
 }
 

@@ -58,7 +58,7 @@ impl TestFunctions {
     }
 
     pub fn options(&self) -> Options {
-        Options { remote: Some(Arc::clone(&self.functions) as Arc<dyn RemoteRuntime>), ..Options::default() }
+        options(&self.functions)
     }
 
     /// The keys of all objects that there are.
@@ -76,6 +76,11 @@ impl TestFunctions {
         }
         found
     }
+}
+
+/// Queries run on these functions.
+pub fn options(functions: &Arc<Functions>) -> Options {
+    Options { remote: Some(Arc::clone(functions) as Arc<dyn RemoteRuntime>), ..Options::default() }
 }
 
 /// The plan of a query in so many shards.

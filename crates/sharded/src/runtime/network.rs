@@ -8,6 +8,10 @@ use std::thread::{Builder, JoinHandle};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
+/// How many tasks of a network may block at the same time, such as reads of files: a task that waits costs
+/// little, and a thread for each of hundreds does not.
+const BLOCKING_THREADS: usize = 64;
+
 /// A thread that runs tasks until it is dropped.
 pub struct Network {
     handle: Handle,
@@ -24,8 +28,9 @@ impl Network {
     /// `ResourcesExhausted` if there is none.
     pub fn start() -> Result<Network> {
         let exhausted = |error: std::io::Error| DataFusionError::ResourcesExhausted(error.to_string());
+        let mut builder = tokio::runtime::Builder::new_current_thread();
         let runtime =
-            tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(exhausted)?;
+            builder.enable_all().max_blocking_threads(BLOCKING_THREADS).build().map_err(exhausted)?;
         let handle = runtime.handle().clone();
         let (running, stopped) = oneshot::channel();
         // Nothing is sent: the wait ends when the sender is dropped.

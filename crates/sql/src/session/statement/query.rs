@@ -4,7 +4,7 @@ use crate::session::state::Session;
 use crate::stream::{emit, forgettable};
 use crate::syntax::{Emit, normalize};
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{Result, plan_err};
+use datafusion::common::{DataFusionError, Result, plan_err};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast::{Query, Statement as Sql};
 use whimbrel_plan::{Stream, source_of};
@@ -33,7 +33,7 @@ pub(super) fn of_query<T>(
     }
     let is_final = emit == Emit::Final;
     let over_time = query_plan(session, query.clone(), emit).and_then(&make);
-    if over_time.is_ok() || !is_final {
+    if !is_final || !over_time.as_ref().is_err_and(is_refusal) {
         return over_time;
     }
     let over_tables = || {
@@ -45,6 +45,11 @@ pub(super) fn of_query<T>(
     };
     // The query was over time, so its error is reported.
     over_tables().or(over_time)
+}
+
+/// Whether an error says that a query is not possible; others are bugs, which must not pass for that.
+fn is_refusal(error: &DataFusionError) -> bool {
+    !matches!(error.find_root(), DataFusionError::Internal(_))
 }
 
 /// Refuses a query over live sources whose windows cannot be forgotten one by one, by its plan for final
