@@ -10,10 +10,8 @@
 - `ablation`: TPC-H 12 with latencies as in the paper, and its remedies one after the other (Starling,
   Fig. 15).
 - `scale_up`: what is expected of TPC-H 12 on AWS Lambda with larger tables, beside the paper's Fig. 14.
-- `workload`: what is expected there of the queries that Starling ran over 1 TB and 10 TB, at the knee of
-  each: seconds beside the paper's Fig. 9, and the dollars of a day with so many queries an hour (Fig. 5).
-- `model`: what was expected of each number of shards, after functions were calibrated, beside what happened,
-  and how far the choice is from the best.
+- `model`: what was expected of each number of shards, after functions were calibrated with TPC-H 1, beside
+  what happened, and how far the choice is from the best.
 """
 
 from __future__ import annotations
@@ -48,15 +46,6 @@ FIGURE_14 = {
     128: (11.0, 0.248),
     256: (10.8, 0.36),
 }
-
-# The queries that Starling ran over 1 TB, and the geometric mean of their seconds (Fig. 9, read off).
-STARLING_QUERIES = [number for number in range(1, 23) if number not in (11, 21, 22)]
-FIGURE_9 = 21.0
-
-# Scale factors of the paper, and how many functions run at once: AWS's default, and the paper's most.
-WORKLOADS = {1000: 1000, 10_000: 5000}
-WORKLOAD_SHARDS = (16, 32, 64, 128, 256, 512)
-QUERIES_AN_HOUR = (1, 10, 60, 120)
 
 # A request takes 15 ms (Starling, §5.1), and each hundredth a second and a half.
 LATENCIES = {"GET": 0.015, "PUT": 0.05}
@@ -175,7 +164,7 @@ def ablation(server: str, bucket: str, turns: int, tables: dict[str, str]) -> Ro
 
 def model(functions: wb.functions.Functions, numbers: list[int], tables: dict[str, str]) -> Row:
     """Run queries in several numbers of shards, and see how far what is chosen is from the best."""
-    functions = functions.calibrated()
+    functions = functions.calibrated(text(1), **tables)
     rates = asdict(functions.rates)
     print("calibrated: " + ", ".join(f"{name} {value:.3g}" for name, value in rates.items() if value))
     rows: list[Row] = []
@@ -215,44 +204,6 @@ def scale(server: str, factor: float, tables: dict[str, str]) -> Row:
     return {"factor": factor, "rows": rows, "starling": FIGURE_14}
 
 
-def workload(server: str, own_scale: float, tables: dict[str, str]) -> list[Row]:
-    """Ask what Starling's queries are expected to take on AWS Lambda over its tables; nothing runs."""
-    results: list[Row] = []
-    for factor, concurrency in WORKLOADS.items():
-        functions = wb.functions.connect(
-            function="none", bucket="s3://whimbrel/none", s3=server, concurrency=concurrency
-        )
-        rows: list[Row] = []
-        for number in STARLING_QUERIES:
-            plans = [
-                wb.sql(text(number), shards=shards, on=functions, **tables)._plan
-                for shards in WORKLOAD_SHARDS
-            ]
-            expected = [functions._expect(plan, factor / own_scale) for plan in plans]
-            knee = functions._goal.choose([(e.seconds, e.dollars, e.gb_seconds) for e in expected])
-            seconds, dollars = expected[knee].seconds, expected[knee].dollars
-            rows.append(
-                {"query": number, "shards": WORKLOAD_SHARDS[knee], "seconds": seconds, "dollars": dollars}
-            )
-        seconds = statistics.geometric_mean(row["seconds"] for row in rows)
-        dollars = statistics.mean(row["dollars"] for row in rows)
-        days = {an_hour: 24 * an_hour * dollars for an_hour in QUERIES_AN_HOUR}
-        starling = FIGURE_9 if factor == 1000 else None
-        beside = "" if starling is None else f"; Starling {starling:.0f} s"
-        print(
-            f"scale factor {factor}: geometric mean {seconds:.1f} s, ${dollars:.4f} a query, a day with "
-            + ", ".join(f"{an_hour} an hour ${day:.2f}" for an_hour, day in days.items())
-            + beside
-        )
-        results.append(
-            {
-                "scale": factor, "concurrency": concurrency, "seconds": seconds, "dollars": dollars,
-                "dollars_a_day": days, "starling_seconds": starling, "rows": rows,
-            }
-        )  # fmt: skip
-    return results
-
-
 def arguments_of_command() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(
@@ -283,7 +234,6 @@ def main() -> None:
         document["model"] = model(functions, arguments.queries, tables)
     factor = 1000 / float(arguments.scale)
     document["scale_up"] = scale(server, factor, tables)
-    document["workload"] = workload(server, float(arguments.scale), tables)
     document["small"] = small(arguments.turns, tables)
     document["shuffle"] = shuffle(bucket, tables)
     document["ablation"] = ablation(server, bucket, arguments.turns, tables)

@@ -170,7 +170,15 @@ def test_two_pools_share_a_query(rows: str, tmp_path: Path) -> None:
         bill = wb.sql(GROUPS, shards=6, on=patient, rows=rows).collect().bill
         assert bill is not None and bill.pools[1].invocations == 0
 
-        # Whoever has both pools has their services.
+        address = (
+            f"functions://whimbrel?bucket={tmp_path}&endpoint={cloud.endpoint}&base={own.endpoint}&wait=1h"
+        )
+        command = [sys.executable, "-m", "whimbrel", "sql", "--on", address, "--format", "csv"]
+        sql = "select max(n) as n from range(2000000) t(n)"
+        done = subprocess.run([*command, sql], capture_output=True, text=True, timeout=120)
+        assert done.stdout.split() == ["n", "1999999"], done.stderr
+
+        # A base pool that is gone is done without.
         os.kill(own.pids[0], signal.SIGKILL)
         own.stop()
         assert values(wb.sql(GROUPS, shards=6, on=both, rows=rows).collect().to_rows()) == expected
@@ -180,8 +188,9 @@ def test_two_pools_share_a_query(rows: str, tmp_path: Path) -> None:
         wb.functions.pools(base=other, elastic=cloud)
 
 
-def test_rates_are_measured_and_can_be_kept(functions: wb.functions.LocalFunctions) -> None:
-    calibrated = functions.calibrated()
+def test_rates_are_measured_and_can_be_kept(functions: wb.functions.LocalFunctions, rows: str) -> None:
+    assert functions.calibrated().rates.rows > 0
+    calibrated = functions.calibrated(GROUPS, rows=rows)
     rates = calibrated.rates
     assert rates.invocation > 0 and rates.compute > 0 and rates.transfer == functions.rates.transfer
     assert rates.processors is None or 0 < rates.processors <= functions.cores

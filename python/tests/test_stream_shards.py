@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import whimbrel as wb
+from whimbrel.query import Query
 
 SCHEMA = {"time": "int64", "item": "string", "price": "int64"}
 
@@ -98,7 +99,7 @@ def streams(shards: int) -> dict[str, wb.ShardedStream]:
     return {"clicks": clicks, "orders": orders, "names": names}
 
 
-def planned(query: str, shards: int, **settings: Any) -> wb.ShardedStream:
+def planned(query: str, shards: int, **settings: Any) -> Query:
     settings |= {name: of for name, of in streams(shards).items() if name in query}
     return wb.sql(query, **settings)
 
@@ -140,6 +141,15 @@ def test_rows_of_a_key_that_lie_together_do_not_move() -> None:
     # Both sides of the join lie by the key of their aggregates.
     plan = planned(QUERIES["join of windows"], 3).explain()
     assert plan.count("redistribute") == 2, plan
+
+
+@pytest.mark.parametrize("name", ["parts of windows", "parts of windows that overlap", "parts of groups"])
+def test_windows_are_combined_before_they_move(name: str) -> None:
+    lines = planned(QUERIES[name], 3).explain(analyze=True).splitlines()
+    (move,) = (
+        place for place, line in enumerate(lines) if "rows in fact" in line and "by" in lines[place + 1]
+    )
+    assert lines[move + 1].strip().startswith("combine by"), "\n".join(lines)
 
 
 @pytest.mark.parametrize(("size", "hop"), [(10, 10), (15, 5), (4, 10), (7, 3)])

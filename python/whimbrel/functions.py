@@ -148,13 +148,21 @@ class Functions(RemoteRuntime):
         """How fast the functions are thought to be."""
         return Rates(*self._native.rates())
 
-    def calibrated(self) -> Functions:
+    def calibrated(self, sql: str | None = None, **tables: Any) -> Functions:
         """
         Get the same functions with rates that were measured.
 
         What is expected of a query is then what it takes here, and the number of its tasks is chosen by that.
-        Some queries run for it, for a second or two, and are paid for. `rates` can be kept, and given to
+        Some queries run for it, for some seconds, and are paid for. `rates` can be kept, and given to
         `connect` or `start`.
+
+        Parameters
+        ----------
+        sql
+            A query of the kind that the functions are for: one that reads tables is limited by other things
+            than one that computes. By default it counts numbers.
+        **tables
+            Its tables by name, as `sql` takes them.
 
         Returns
         -------
@@ -165,27 +173,24 @@ class Functions(RemoteRuntime):
         --------
         >>> import whimbrel as wb
         >>> with wb.functions.start(concurrency=2) as functions:  # doctest: +SKIP
-        ...     functions = functions.calibrated()
+        ...     functions = functions.calibrated("select count(distinct k) from rows", rows="rows.parquet")
         >>> functions.rates.processors  # doctest: +SKIP
         1.3
         """
         # Queries in SQL know functions.
-        from .statements import sql
+        from .statements import sql as plan
 
-        runs = {
-            inline: native.Functions(**{**self._settings, "small": 0, "keep": None, "inline": inline})
-            for inline in (True, False)
-        }
-
-        def run(text: str, shards: int, inline: bool) -> tuple[Bill, FunctionPlan]:
-            functions = self._like(runs[inline], self)
-            query = sql(text, on=functions, shards=shards)
-            bill = query.collect().bill
+        def probe(
+            sql: str, shards: int, *, inline: bool = True, concurrency: int = 1
+        ) -> tuple[Bill, FunctionPlan]:
+            changed = {"small": 0, "keep": None, "inline": inline, "concurrency": concurrency}
+            functions = self._like(native.Functions(**{**self._settings, **changed}), self)
+            query = plan(sql, on=self, shards=shards, **tables)
+            bill = query.collect(on=functions).bill
             assert bill is not None
             return bill, functions._expect(query._plan)
 
-        rates = measure(run, self.cores, self.rates)
-        settings = {**self._settings, "rates": astuple(rates)}
+        settings = {**self._settings, "rates": astuple(measure(probe, self.cores, self.rates, sql))}
         like = self._like(native.Functions(**settings), self)
         like._settings = settings
         return like

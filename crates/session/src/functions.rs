@@ -2,14 +2,14 @@
 
 use crate::durable::wall_duration;
 use crate::references::PlanReferences;
-use datafusion::common::{Result, plan_datafusion_err, plan_err};
+use datafusion::common::{DataFusionError, Result, plan_datafusion_err, plan_err};
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use whimbrel_functions::{
-    BucketAddress, FunctionAddress, FunctionService, Functions, FunctionsSettings, ServiceOptions,
+    BucketAddress, FunctionAddress, FunctionService, Functions, FunctionsSettings, PriceSheet, ServiceOptions,
 };
 use whimbrel_plan::Stream;
 use whimbrel_sharded::Options;
@@ -17,6 +17,9 @@ use whimbrel_sharded::runtime::{Execution, Progress, RemoteRuntime, Sink, Transf
 
 /// The name of the function of a service on this machine.
 const LOCAL_NAME: &str = "whimbrel";
+
+/// The price sheet of machines that are there anyway.
+const OWN_PRICES: &str = "own-machines";
 
 /// What the addresses of functions begin with.
 pub const SCHEME: &str = "functions";
@@ -51,20 +54,18 @@ pub fn open(address: &str) -> Result<Arc<dyn RemoteRuntime>> {
     }
     let address = FunctionsAddress::parse(address)?;
     let bucket = BucketAddress { url: address.bucket, endpoint: s3_server() };
-    let functions = |endpoints: Vec<String>, concurrency: Option<usize>| {
+    let settings = |endpoints: Vec<String>, concurrency: Option<usize>| {
         let function = FunctionAddress { name: address.name.clone(), endpoints };
         let mut settings = FunctionsSettings::new(function, bucket.clone())?;
         settings.job.schedule.concurrency = concurrency.unwrap_or(settings.job.schedule.concurrency);
-        connect(settings)
+        Ok::<_, DataFusionError>(settings)
     };
-    let elastic = functions(address.endpoints, address.concurrency)?;
-    match address.base {
-        None => Ok(Arc::new(elastic)),
-        Some(endpoint) => {
-            let base = functions(vec![endpoint], address.base_concurrency)?;
-            Ok(Arc::new(elastic.with_base(&base, Some(address.wait))?))
-        }
-    }
+    let elastic = connect(settings(address.endpoints, address.concurrency)?)?;
+    let Some(endpoint) = address.base else { return Ok(Arc::new(elastic)) };
+    let prices = PriceSheet::named(OWN_PRICES)?;
+    let base = FunctionsSettings { prices, ..settings(vec![endpoint], address.base_concurrency)? };
+    let wait = address.wait.unwrap_or_default();
+    Ok(Arc::new(elastic.with_base(&connect(base)?, Some(wait))?))
 }
 
 /// The parts of an address of functions.
@@ -76,7 +77,7 @@ struct FunctionsAddress {
     concurrency: Option<usize>,
     base: Option<String>,
     base_concurrency: Option<usize>,
-    wait: Duration,
+    wait: Option<Duration>,
 }
 
 impl FunctionsAddress {
@@ -105,7 +106,8 @@ impl FunctionsAddress {
                 }
                 Some(("wait", length)) => {
                     let length = whimbrel_plan::Duration::Text(length.to_string());
-                    parts.wait = wall_duration(&length, "wait").map_err(|error| refused(&error.message()))?;
+                    let wait = wall_duration(&length, "wait").map_err(|error| refused(&error.message()))?;
+                    parts.wait = Some(wait);
                 }
                 _ => return Err(refused("it has an unknown parameter")),
             }
@@ -116,8 +118,8 @@ impl FunctionsAddress {
         if parts.name.is_empty() {
             return Err(refused("it has no name"));
         }
-        if parts.base.is_none() && parts.base_concurrency.is_some() {
-            return Err(refused("it has no base pool, and says how large that is"));
+        if parts.base.is_none() && (parts.base_concurrency.is_some() || parts.wait.is_some()) {
+            return Err(refused("it has no base pool, and says how that is used"));
         }
         Ok(parts)
     }
@@ -215,6 +217,7 @@ mod tests {
             ("functions://f?bucket=s3://b&concurrency=0", "above zero"),
             ("functions://f?buckets=s3://b", "unknown parameter"),
             ("functions://f?bucket=s3://b&base_concurrency=4", "no base pool"),
+            ("functions://f?bucket=s3://b&wait=2s", "no base pool"),
             ("functions://f?bucket=s3://b&base=http://h:9000&wait=soon", "wait"),
             ("functionsf", "begins otherwise"),
         ] {
