@@ -2,6 +2,7 @@
 
     tests/cloud .venv/bin/python benches/functions.py                        # scale factor 1, two functions
     tests/cloud .venv/bin/python benches/functions.py --scale 0.1 --turns 1 --queries 3 12 --out /dev/null
+    tests/cloud .venv/bin/python benches/functions.py --sections model       # only that, beside what is there
 
 - `tpch`: two functions beside the local runtime with as many threads, in turns, over the same tables in the
   same S3 server, planning included. The first run is given beside the median of the others.
@@ -23,6 +24,7 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -34,6 +36,7 @@ from tpch import HERE, TABLES, TPCH, answer, middle, same, text
 sys.path.insert(0, str(HERE.parent / "python" / "tests"))
 from fault_proxy import Fault, FaultProxy
 
+SECTIONS = ("tpch", "model", "scale_up", "small", "shuffle", "ablation")
 FUNCTIONS = 2
 SMALL = "select count(*) as n, max(n_name) as last from nation"
 SWEEP = (1, 2, 4, 8)
@@ -212,6 +215,7 @@ def arguments_of_command() -> argparse.Namespace:
     parser.add_argument("--scale", default="1", help="scale factor (default: 1)")
     parser.add_argument("--turns", type=int, default=3, help="how often all run after their first time")
     parser.add_argument("--queries", type=int, nargs="+", default=list(range(1, 23)))
+    parser.add_argument("--sections", nargs="+", choices=SECTIONS, default=SECTIONS)
     parser.add_argument("--out", type=Path, default=HERE / "functions_results.json")
     return parser.parse_args()
 
@@ -226,17 +230,21 @@ def main() -> None:
     folder = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
     wb.config(progress=False)
     bucket = f"s3://whimbrel/bench-{arguments.scale}"
-    document: Row = {"machine": machine(), "scale": arguments.scale}
     prices = "aws-us-east-1-x86"
     with wb.functions.start(FUNCTIONS, bucket=bucket, s3=server, small=0, prices=prices) as functions:
         tables = {name: functions.upload(f"{folder}/{name}.parquet") for name in TABLES}
-        document["tpch"] = tpch(functions, arguments.queries, arguments.turns, tables)
-        document["model"] = model(functions, arguments.queries, tables)
-    factor = 1000 / float(arguments.scale)
-    document["scale_up"] = scale(server, factor, tables)
-    document["small"] = small(arguments.turns, tables)
-    document["shuffle"] = shuffle(bucket, tables)
-    document["ablation"] = ablation(server, bucket, arguments.turns, tables)
+        measurements: dict[str, Callable[[], Row]] = {
+            "tpch": lambda: tpch(functions, arguments.queries, arguments.turns, tables),
+            "model": lambda: model(functions, arguments.queries, tables),
+            "scale_up": lambda: scale(server, 1000 / float(arguments.scale), tables),
+            "small": lambda: small(arguments.turns, tables),
+            "shuffle": lambda: shuffle(bucket, tables),
+            "ablation": lambda: ablation(server, bucket, arguments.turns, tables),
+        }
+        measured = {name: measurements[name]() for name in SECTIONS if name in arguments.sections}
+    is_part = len(measured) < len(SECTIONS) and arguments.out.is_file()
+    known = json.loads(arguments.out.read_text()) if is_part else {}
+    document = {**known, "machine": machine(), "scale": arguments.scale, **measured}
     arguments.out.write_text(json.dumps(document, indent=1) + "\n")
     print(f"written to {arguments.out}")
 

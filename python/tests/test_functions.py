@@ -192,7 +192,7 @@ def test_rates_are_measured_and_can_be_kept(functions: wb.functions.LocalFunctio
     assert functions.calibrated().rates.rows > 0
     calibrated = functions.calibrated(GROUPS, rows=rows)
     rates = calibrated.rates
-    assert rates.invocation > 0 and rates.compute > 0 and rates.transfer == functions.rates.transfer
+    assert rates.invocation > 0 and rates.compute > 0 and rates.transfer > 0 and rates.latency >= 0
     assert rates.processors is None or 0 < rates.processors <= functions.cores
     with wb.functions.start(2, rates=rates) as again:
         assert again.rates == rates

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import statistics
-from collections.abc import Callable
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -14,6 +15,9 @@ from .function_plans import FunctionPlan
 _MOST_TASKS = 32
 _ROWS = 4_000_000
 _REPEATS = 3
+
+# Less time than this is none.
+_INSTANT = 1e-6
 
 
 @dataclass(frozen=True)
@@ -45,30 +49,14 @@ class Rates:
 
 
 class Probe(Protocol):
-    """Runs queries on the functions that are measured."""
+    """Queries on the functions that are measured, which are planned by nothing but their shards."""
 
-    def __call__(
-        self, sql: str, shards: int, *, inline: bool = True, concurrency: int = 1
-    ) -> tuple[Bill, FunctionPlan]:
-        """
-        Run a query.
+    def run(self, sql: str, shards: int, *, inline: bool = True, concurrency: int = 1) -> Bill:
+        """Run a query on so many functions; small outputs go along with answers, or into objects."""
+        ...
 
-        Parameters
-        ----------
-        sql
-            The query.
-        shards
-            In how many shards it is planned; the plan depends on nothing else.
-        inline
-            Whether small outputs go along with answers instead of into objects.
-        concurrency
-            How many functions run at the same time.
-
-        Returns
-        -------
-        tuple
-            Its bill, and what was expected.
-        """
+    def expect(self, sql: str, shards: int, rates: Rates) -> FunctionPlan:
+        """Get what is expected of a query if functions are so fast."""
         ...
 
 
@@ -79,35 +67,39 @@ def measure(probe: Probe, concurrency: int, rates: Rates, sql: str | None) -> Ra
     Parameters
     ----------
     probe
-        Runs a query on them.
+        Queries on them.
     concurrency
         How many of them run at the same time.
     rates
-        What was expected of them.
+        What is expected of them. How far `transfer` and `compute` are from each other is taken from there.
     sql
         A query of the kind that they are for; by default one that counts numbers.
 
     Returns
     -------
     Rates
-        The same with what was measured: all but `transfer`.
+        What was measured.
     """
+    rates = replace(rates, processors=None)
     tasks = min(concurrency, _MOST_TASKS)
     query = sql or _counting(tasks * _ROWS)
     # The first invocations start processes.
-    probe(query, tasks, concurrency=tasks)
-    invocation = _seconds(lambda: probe(_counting(1), 1))[0]
-    with_object = _seconds(lambda: probe(_counting(1), 1, inline=False))[0]
+    probe.run(query, tasks, concurrency=tasks)
+    invocation = _taken(probe, _counting(1), 1)
+    with_object = _taken(probe, _counting(1), 1, inline=False)
     # The same tasks, one after the other and all at once.
-    alone, expected = _seconds(lambda: probe(query, tasks))
-    together, _ = _seconds(lambda: probe(query, tasks, concurrency=tasks))
-    seconds = max(alone - invocation, 1e-6)
-    speed = max(expected - rates.invocation, 1e-6) / seconds
-    sharing = max(together - invocation, 1e-6) / seconds
-    return replace(
-        rates,
+    alone = _taken(probe, query, tasks) - invocation
+    together = _taken(probe, query, tasks, concurrency=tasks) - invocation
+    expected = _expected(probe.expect(query, tasks, rates)) - rates.invocation
+    without_transfer = replace(rates, transfer=math.inf)
+    computed = _expected(probe.expect(query, tasks, without_transfer)) - rates.invocation
+    speed = max(expected, _INSTANT) / max(alone, _INSTANT)
+    # What takes longer when all run at once is what they compute.
+    sharing = (together - (expected - computed) / speed) / max(computed / speed, _INSTANT)
+    return Rates(
         invocation=invocation,
         latency=max(with_object - invocation, 0.0),
+        transfer=rates.transfer * speed,
         compute=rates.compute * speed,
         rows=rates.rows * speed,
         processors=tasks / sharing if sharing > 1 else None,
@@ -119,14 +111,20 @@ def _counting(rows: int) -> str:
     return f"select n % 1009 as k, count(*) as c, min(n) as low, sum(n) as s from {numbers} group by k"
 
 
-def _seconds(run: Callable[[], tuple[Bill, FunctionPlan]]) -> tuple[float, float]:
-    """Get the mean seconds of a task of the largest stages: the median of some runs, and those expected."""
-    taken, expected = [], 0.0
+def _taken(probe: Probe, sql: str, shards: int, *, inline: bool = True, concurrency: int = 1) -> float:
+    """Run a query some times; return the median of the mean seconds of its tasks."""
+    means = []
     for _ in range(_REPEATS):
-        bill, plan = run()
-        most = max(stage.tasks for stage in plan.stages)
-        large = {number for number, stage in enumerate(plan.stages) if stage.tasks == most}
-        own = [a.end - a.start for a in bill.attempts if a.stage in large and a.outcome == "ended"]
-        taken.append(statistics.mean(own))
-        expected = statistics.mean(plan.stages[number].task_seconds for number in large)
-    return statistics.median(taken), expected
+        attempts = probe.run(sql, shards, inline=inline, concurrency=concurrency).attempts
+        tasks = Counter(a.stage for a in attempts if a.outcome == "ended")
+        largest = {stage for stage, count in tasks.items() if count == max(tasks.values())}
+        means.append(
+            statistics.mean(a.end - a.start for a in attempts if a.stage in largest and a.outcome == "ended")
+        )
+    return statistics.median(means)
+
+
+def _expected(plan: FunctionPlan) -> float:
+    """Get the mean seconds that the tasks of the stages with the most tasks are expected to take."""
+    most = max(stage.tasks for stage in plan.stages)
+    return statistics.mean(stage.task_seconds for stage in plan.stages if stage.tasks == most)

@@ -177,20 +177,12 @@ class Functions(RemoteRuntime):
         >>> functions.rates.processors  # doctest: +SKIP
         1.3
         """
-        # Queries in SQL know functions.
-        from .statements import sql as plan
+        rates = measure(_Probe(self, tables), self.cores, self.rates, sql)
+        return self._changed(rates=astuple(rates))
 
-        def probe(
-            sql: str, shards: int, *, inline: bool = True, concurrency: int = 1
-        ) -> tuple[Bill, FunctionPlan]:
-            changed = {"small": 0, "keep": None, "inline": inline, "concurrency": concurrency}
-            functions = self._like(native.Functions(**{**self._settings, **changed}), self)
-            query = plan(sql, on=self, shards=shards, **tables)
-            bill = query.collect(on=functions).bill
-            assert bill is not None
-            return bill, functions._expect(query._plan)
-
-        settings = {**self._settings, "rates": astuple(measure(probe, self.cores, self.rates, sql))}
+    def _changed(self, **changes: Any) -> Functions:
+        """Get the same functions with other settings."""
+        settings = {**self._settings, **changes}
         like = self._like(native.Functions(**settings), self)
         like._settings = settings
         return like
@@ -256,6 +248,29 @@ class Functions(RemoteRuntime):
 
     def __repr__(self) -> str:
         return f"Functions({self._settings['function']!r}, bucket={self.bucket!r})"
+
+
+class _Probe:
+    """Queries by which functions are measured."""
+
+    def __init__(self, functions: Functions, tables: Mapping[str, Any]) -> None:
+        self._functions = functions._changed(small=0, keep=None)
+        self._tables = tables
+
+    def run(self, sql: str, shards: int, *, inline: bool = True, concurrency: int = 1) -> Bill:
+        functions = self._functions._changed(inline=inline, concurrency=concurrency)
+        bill = self._planned(sql, shards).collect(on=functions).bill
+        assert bill is not None
+        return bill
+
+    def expect(self, sql: str, shards: int, rates: Rates) -> FunctionPlan:
+        return self._functions._changed(rates=astuple(rates))._expect(self._planned(sql, shards)._plan)
+
+    def _planned(self, text: str, shards: int) -> Query:
+        # Queries in SQL know functions.
+        from .statements import sql
+
+        return sql(text, on=self._functions, shards=shards, **self._tables)
 
 
 def connect(

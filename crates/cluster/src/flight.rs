@@ -52,7 +52,8 @@ struct Wanted {
     from: u64,
 }
 
-/// Serves the frames of a backup, and what jobs do here, until the network ends; the address that it listens on.
+/// Serves the frames of a backup, and what jobs do here, until the network ends; the address that it listens
+/// on.
 ///
 /// # Errors
 /// `Execution` if the address cannot be listened on.

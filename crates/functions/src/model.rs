@@ -2,8 +2,8 @@
 //! by (starling.txt §4.3), and that `explain` shows.
 //!
 //! A task begins, reads, computes and writes, one after the other. The tasks of a stage run in waves, as many
-//! at a time as the pools take, the base pool first; a stage begins when those before it have ended. Rates are
-//! those of one function; `benches/functions.py` measures how far the model is from what happens.
+//! at a time as the pools take, the base pool first; a stage begins when those before it have ended. Rates
+//! are those of one function; `benches/functions.py` measures how far the model is from what happens.
 
 use crate::bill::PoolKind;
 use crate::coordinator::{JobSettings, Units};

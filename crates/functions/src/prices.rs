@@ -94,8 +94,8 @@ impl Prices {
     }
 
     /// The dollars by kind: of the time and memory of functions, of invocations, of requests that read, of
-    /// requests that write, and of what was stored for this time. `base` is the part of `usage` that functions
-    /// of the base pool have.
+    /// requests that write, and of what was stored for this time. `base` is the part of `usage` that
+    /// functions of the base pool have.
     pub fn dollars_by_kind(&self, usage: &Usage, base: &Usage, stored: Duration) -> [f64; 5] {
         let (sheet, of_base) = (&self.sheet, self.base.as_ref().unwrap_or(&self.sheet));
         let elastic = (usage.gb_seconds - base.gb_seconds, (usage.invocations - base.invocations) as f64);

@@ -66,7 +66,8 @@ fn requests_are_those_of_the_formula() {
     }
 }
 
-/// A specification that is too long to be sent with each invocation is an object, which each process reads once.
+/// A specification that is too long to be sent with each invocation is an object, which each process reads
+/// once.
 #[test]
 fn requests_for_the_specification_are_in_the_formula() {
     let functions = TestFunctions::new(3, through_objects);

@@ -1,9 +1,10 @@
-//! Pushes the first step of windowed aggregates below an exchange, so that fewer rows move (quill.txt Fig. 1 c).
+//! Pushes the first step of windowed aggregates below an exchange, so that fewer rows move (quill.txt Fig.
+//! 1 c).
 //!
 //! `aggregate(window(exchange(rows)))` and `aggregate(exchange(window(rows)))` become
-//! `aggregate(window(exchange(combine(panes(rows)))))`. A pane is the time between two steps of the window. Rows of
-//! one pane are combined before they move; the windows are aggregated from panes. That is done only for
-//! aggregates which follow exactly from those of the panes: counts, sums of integers, minima and maxima.
+//! `aggregate(window(exchange(combine(panes(rows)))))`. A pane is the time between two steps of the window.
+//! Rows of one pane are combined before they move; the windows are aggregated from panes. That is done only
+//! for aggregates which follow exactly from those of the panes: counts, sums of integers, minima and maxima.
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
