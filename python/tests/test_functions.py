@@ -182,6 +182,10 @@ def test_two_pools_share_a_query(rows: str, tmp_path: Path) -> None:
         os.kill(own.pids[0], signal.SIGKILL)
         own.stop()
         assert values(wb.sql(GROUPS, shards=6, on=both, rows=rows).collect().to_rows()) == expected
+    with pytest.raises(wb.InvalidError, match="one by one"):
+        both.within(knee=True).calibrated()
+    with pytest.raises(wb.InvalidError, match="two pools at most"):
+        wb.functions.pools(base=cloud, elastic=both)
     with pytest.raises(wb.InvalidError, match="base are functions"):
         wb.functions.pools(base=None, elastic=cloud)  # type: ignore[arg-type]
     with wb.functions.start(1) as other, pytest.raises(wb.InvalidError, match="one bucket"):

@@ -69,6 +69,8 @@ class Functions(RemoteRuntime):
 
     # Those that these were made from: a service of one's own ends when nobody has it any more.
     _origins: tuple[Functions, ...] = ()
+    # Whether these are two pools.
+    _is_pair: bool = False
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self._settings = dict(settings)
@@ -140,7 +142,7 @@ class Functions(RemoteRuntime):
     def _like(self, half: native.Functions, *origins: Functions) -> Functions:
         like = Functions.__new__(Functions)
         like._settings, like._goal, like._native = self._settings, self._goal, half
-        like._origins = origins
+        like._origins, like._is_pair = origins, self._is_pair
         return like
 
     @property
@@ -169,6 +171,11 @@ class Functions(RemoteRuntime):
         Functions
             The functions, for ``on=``.
 
+        Raises
+        ------
+        InvalidError
+            If the query is wrong, or these are two pools, which are measured one by one.
+
         Examples
         --------
         >>> import whimbrel as wb
@@ -177,6 +184,10 @@ class Functions(RemoteRuntime):
         >>> functions.rates.processors  # doctest: +SKIP
         1.3
         """
+        if self._is_pair:
+            raise InvalidError(
+                "two pools are measured one by one: wb.functions.pools(base=own.calibrated(), elastic=…)"
+            )
         rates = measure(_Probe(self, tables), self.cores, self.rates, sql)
         return self._changed(rates=astuple(rates))
 
@@ -410,7 +421,7 @@ def pools(*, base: Functions, elastic: Functions, wait: str | timedelta | None =
     Raises
     ------
     InvalidError
-        If the two have different buckets, or the base pool is two pools itself.
+        If the two have different buckets, or one of them is two pools already.
 
     Examples
     --------
@@ -424,7 +435,9 @@ def pools(*, base: Functions, elastic: Functions, wait: str | timedelta | None =
     for name, pool in (("base", base), ("elastic", elastic)):
         if not isinstance(pool, Functions):
             raise InvalidError(f"{name} are functions: those of start or connect, not {pool!r}")
-    return elastic._like(elastic._native.with_base(base._native, wait), base, elastic)
+    both = elastic._like(elastic._native.with_base(base._native, wait), base, elastic)
+    both._is_pair = True
+    return both
 
 
 def _check_size(name: str, value: object, least: int, most: int) -> None:

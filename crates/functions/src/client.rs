@@ -162,7 +162,7 @@ impl Functions {
     /// other functions behind the same pool share its places.
     ///
     /// # Errors
-    /// `Plan` if the two exchange rows through different buckets, or the base has a base itself.
+    /// `Plan` if the two exchange rows through different buckets, or one of them is two pools already.
     ///
     /// # Examples
     /// ```no_run
@@ -182,8 +182,8 @@ impl Functions {
                 "two pools exchange rows through one bucket, and these have `{other}` and `{own}`"
             );
         }
-        if base.base.is_some() {
-            return plan_err!("a base pool is one pool, and this one has a base itself");
+        if self.base.is_some() || base.base.is_some() {
+            return plan_err!("there are two pools at most, and one of these is two already");
         }
         let pool = BasePool { pool: base.pool.clone(), wait };
         let base = Base { pool, model: base.pool_model() };
