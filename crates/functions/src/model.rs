@@ -165,7 +165,7 @@ struct Task {
 }
 
 /// What tasks that are alike take on the pools.
-struct Spread {
+struct TaskForecast {
     /// How long the longest of them takes.
     task_seconds: f64,
     /// How long all of them take.
@@ -208,38 +208,37 @@ impl Model {
     }
 
     /// What so many tasks take on the pools.
-    fn spread(&self, count: f64, task: &Task) -> Spread {
+    fn forecast_tasks(&self, count: f64, task: &Task) -> TaskForecast {
         let elastic_seconds = self.elastic.task_seconds(count, task);
         let Some((base, wait)) = &self.base else {
             let seconds = self.elastic.waves(count) * elastic_seconds;
-            return self.spread_of(seconds, [count, 0.0], [elastic_seconds, 0.0]);
+            return self.task_forecast(seconds, [count, 0.0], [elastic_seconds, 0.0]);
         };
         let base_seconds = base.task_seconds(count, task);
         let seconds = base.waves(count) * base_seconds;
         // The last tasks begin when all before them have ended.
         let waits = seconds - base_seconds;
         if wait.is_none_or(|wait| waits <= wait.as_secs_f64()) {
-            return self.spread_of(seconds, [0.0, count], [0.0, base_seconds]);
+            return self.task_forecast(seconds, [0.0, count], [0.0, base_seconds]);
         }
         let both = (self.elastic.concurrency + base.concurrency) as f64;
         let waves = (count / both).ceil();
         let on_base = count.min(base.concurrency as f64 * waves);
         let seconds = wait.unwrap_or_default().as_secs_f64() + waves * base_seconds.max(elastic_seconds);
-        self.spread_of(seconds, [count - on_base, on_base], [elastic_seconds, base_seconds])
+        self.task_forecast(seconds, [count - on_base, on_base], [elastic_seconds, base_seconds])
     }
 
     /// The usage of tasks on the elastic and on the base pool, which take so many seconds each.
-    fn spread_of(&self, seconds: f64, counts: [f64; 2], task_seconds: [f64; 2]) -> Spread {
+    fn task_forecast(&self, seconds: f64, counts: [f64; 2], task_seconds: [f64; 2]) -> TaskForecast {
         let pools = [Some(&self.elastic), self.base.as_ref().map(|(base, _)| base)];
         let usage = |pool: usize| Usage {
             invocations: counts[pool] as u64,
-            gb_seconds: pools[pool]
-                .map_or(0.0, |pool_model| pool_model.gb_seconds(counts[pool] * task_seconds[pool])),
+            gb_seconds: pools[pool].map_or(0.0, |own| own.gb_seconds(counts[pool] * task_seconds[pool])),
             ..Usage::default()
         };
         let (mut all, base) = (usage(0), usage(1));
         all += base;
-        Spread { task_seconds: task_seconds[0].max(task_seconds[1]), seconds, usage: [all, base] }
+        TaskForecast { task_seconds: task_seconds[0].max(task_seconds[1]), seconds, usage: [all, base] }
     }
 
     /// What a query is expected to take. Small ones run in the process that asks.
@@ -311,7 +310,7 @@ impl Model {
         let computed = estimate.source_bytes + estimate.input_bytes;
         let transferred = estimate.source_bytes / COMPRESSION + estimate.input_bytes;
         let written = if is_inline { 0.0 } else { estimate.output_bytes };
-        let tasks_spread = self.spread(
+        let of_tasks = self.forecast_tasks(
             count,
             &Task {
                 waits: (gets / count / self.parallel_reads).ceil() + f64::from(u8::from(!is_inline)),
@@ -323,11 +322,11 @@ impl Model {
         let combiners = combines.len() as f64;
         let transferred_each = 2.0 * estimate.output_bytes / combiners.max(1.0);
         let combining = Task { waits: 2.0, transferred: transferred_each, computed: 0.0, rows: 0.0 };
-        let combines_spread = self.spread(combiners, &combining);
-        let end = begin + tasks_spread.seconds + combines_spread.seconds;
-        let [mut usage, mut base] = tasks_spread.usage;
-        usage += combines_spread.usage[0];
-        base += combines_spread.usage[1];
+        let of_combines = self.forecast_tasks(combiners, &combining);
+        let end = begin + of_tasks.seconds + of_combines.seconds;
+        let [mut usage, mut base] = of_tasks.usage;
+        usage += of_combines.usage[0];
+        base += of_combines.usage[1];
         usage += Usage {
             gets: (gets + combined).round() as u64,
             table_gets: table_gets.round() as u64,
@@ -343,7 +342,7 @@ impl Model {
             objects,
             usage,
             base,
-            task_seconds: tasks_spread.task_seconds,
+            task_seconds: of_tasks.task_seconds,
             span: (begin, end),
         }
     }
