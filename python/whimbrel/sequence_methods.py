@@ -13,7 +13,7 @@ from . import patterns
 from ._types import Duration, Key, RowFunction
 from .expressions import Expr
 from .join_methods import JoinMethods, key_pairs
-from .lifetimes import LifetimeMethods
+from .lifetime_methods import LifetimeMethods
 from .patterns import Pattern
 from .row_methods import RowMethods
 from .user_operators import native_operator

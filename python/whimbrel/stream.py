@@ -15,7 +15,7 @@ from ._types import Key
 from .aggregates import Aggregate
 from .errors import InvalidError
 from .join_methods import JoinMethods
-from .lifetimes import LifetimeMethods
+from .lifetime_methods import LifetimeMethods
 from .ordering import sort_keys
 from .projection import Projection, key_columns, projection
 from .relational import GroupingSets

@@ -1,4 +1,4 @@
-"""What a stream does to lifetimes, besides windows: move, cut, join, fill gaps, and rules of one's own."""
+"""What a stream does to lifetimes besides windows: shift, chop, stitch, fill gaps, rules of one's own."""
 
 from __future__ import annotations
 
