@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import whimbrel as wb
@@ -119,6 +120,28 @@ def test_killed_workers_change_nothing(
 
     assert during(lambda: wb.sql(LONG, on=cluster, rows=rows).to_rows(), kill) == long_answer
     assert cluster.jobs == []
+
+
+@pytest.mark.parametrize("order", ["k desc, n", "text"])
+def test_sorts_are_in_order_when_workers_are_killed(
+    cluster: wb.cluster.LocalCluster, rows: str, order: str
+) -> None:
+    query = f"select k, n from rows order by {order}"
+    plan = wb.sql(query, on=cluster, rows=rows)
+    assert "in the order of shards" in plan.explain()
+    tables: list[pa.Table] = []
+
+    def run() -> list[Any]:
+        tables.append(plan.to_arrow())
+        return []
+
+    def kill() -> None:
+        time.sleep(0.3)
+        os.kill(cluster.workers[0].pid, signal.SIGKILL)
+        cluster.add(1)
+
+    during(run, kill)
+    assert tables[0].equals(wb.sql(query, rows=rows).to_arrow())
 
 
 def test_a_worker_that_comes_back_does_no_harm(

@@ -88,6 +88,16 @@ def test_dollars_are_those_of_the_price_sheet(rows: str) -> None:
         assert (bill.gets - bill.table_gets, bill.puts) == bill.formula
 
 
+@pytest.mark.parametrize("order", ["k desc, n", "text, n", "n"])
+def test_sorts_have_the_order_of_one_process(
+    functions: wb.functions.LocalFunctions, rows: str, order: str
+) -> None:
+    query = f"select k, n, text from rows order by {order}"
+    plan = wb.sql(query, on=functions, rows=rows, shards=4)
+    assert "in the order of shards" in plan.explain()
+    assert plan.to_arrow().equals(wb.sql(query, rows=rows).to_arrow())
+
+
 @pytest.mark.parametrize("shards", [1, 3])
 def test_temporal_plans_are_those_of_one_process(functions: wb.functions.LocalFunctions, shards: int) -> None:
     with wb.config(shards=shards):

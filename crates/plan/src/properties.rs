@@ -519,6 +519,7 @@ fn of_exchange(exchange: &Exchange) -> Result<Derived> {
     if shards == 0 {
         return plan_err!("{}: give at least 1 shard, not 0", exchange.movement);
     }
+    exchange.check_order(shards)?;
     let even = shards.is_multiple_of(derived.groups);
     if exchange.scope == Scope::Local && !even {
         return plan_err!(

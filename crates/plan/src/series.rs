@@ -2,11 +2,15 @@
 //! are.
 
 use crate::source::{Source, SourceInfo};
+use arrow::array::{ArrayRef, Int64Array};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::stats::Precision;
 use datafusion::common::{ColumnStatistics, Result, ScalarValue, Statistics, plan_err};
 use std::ops::Range;
 use std::sync::Arc;
+
+/// How many numbers a [sample](Source::sample) has at most.
+const SAMPLE: u64 = 4096;
 
 /// Whole numbers from a first one on, in one column.
 ///
@@ -128,6 +132,15 @@ impl Source for Series {
         Arc::new(statistics.add_column_statistics(column))
     }
 
+    /// Numbers at equal distances.
+    fn sample(&self, _column: usize) -> Option<ArrayRef> {
+        let numbers = self.count.min(SAMPLE);
+        // Below the count, and so 64 bits.
+        let place = |i: u64| (u128::from(i) * u128::from(self.count) / u128::from(numbers)) as u64;
+        let values = (0..numbers).map(|i| self.number(place(i)));
+        Some(Arc::new(Int64Array::from_iter_values(values)))
+    }
+
     fn with_shards(&self, shards: usize) -> Option<Arc<dyn Source>> {
         (shards > 0).then(|| Arc::new(Series { shards, ..self.clone() }) as Arc<dyn Source>)
     }
@@ -136,10 +149,21 @@ impl Source for Series {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use arrow::array::AsArray;
+    use arrow::datatypes::Int64Type;
 
     fn numbers(first: i64, last: i64, step: i64, with_last: bool) -> Vec<i64> {
         let series = Series { shards: 3, ..Series::new("n", first, last, step, with_last).unwrap() };
         (0..3).flat_map(|shard| series.places(shard)).map(|place| series.number(place)).collect()
+    }
+
+    #[test]
+    fn a_sample_is_spread_over_all_numbers() {
+        let series = Series::new("n", i64::MIN, i64::MAX, 1 << 40, true).unwrap();
+        let sample = series.sample(0).unwrap();
+        let values = sample.as_primitive::<Int64Type>().values();
+        assert_eq!((values.len(), values[0], values[2048]), (4096, i64::MIN, 0));
+        assert_eq!(Series::new("n", 0, 0, 1, false).unwrap().sample(0).unwrap().len(), 0);
     }
 
     #[test]

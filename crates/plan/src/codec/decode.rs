@@ -315,6 +315,11 @@ impl Decoder {
                 true => nodes::Movement::Windows { size: *size, offset: *offset },
                 false => return plan_err!("a window of {size} ticks is too short"),
             },
+            Movement::Ranges { by, bounds } => {
+                let bounds = bounds.iter().map(|bound| self.value(bound)).collect::<Result<_>>()?;
+                nodes::Movement::Ranges { by: self.sort_key(by)?, bounds }
+            }
+            Movement::InOrder => nodes::Movement::InOrder,
         })
     }
 
@@ -356,7 +361,11 @@ impl Decoder {
     }
 
     fn sort_keys(&mut self, keys: &[SortKey]) -> Result<Vec<SortExpr>> {
-        keys.iter().map(|key| Ok(SortExpr::new(self.expr(&key.expr)?, key.asc, key.nulls_first))).collect()
+        keys.iter().map(|key| self.sort_key(key)).collect()
+    }
+
+    fn sort_key(&mut self, key: &SortKey) -> Result<SortExpr> {
+        Ok(SortExpr::new(self.expr(&key.expr)?, key.asc, key.nulls_first))
     }
 
     fn column(&mut self, message: &Message) -> Result<Column> {

@@ -260,6 +260,8 @@ pub(super) enum Movement {
     Broadcast,
     Multicast { to: Message },
     Windows { size: i64, offset: i64 },
+    Ranges { by: SortKey, bounds: Vec<Message> },
+    InOrder,
 }
 
 /// What an expression reads of a subquery, which is a step of the same document.

@@ -341,6 +341,11 @@ impl Encoder {
             nodes::Movement::Broadcast => Movement::Broadcast,
             nodes::Movement::Multicast { to } => Movement::Multicast { to: self.expr(to)? },
             nodes::Movement::Windows { size, offset } => Movement::Windows { size: *size, offset: *offset },
+            nodes::Movement::Ranges { by, bounds } => {
+                let bounds = bounds.iter().map(|bound| self.expr(&lit(bound.clone())));
+                Movement::Ranges { bounds: bounds.collect::<Result<_>>()?, by: self.sort_key(by)? }
+            }
+            nodes::Movement::InOrder => Movement::InOrder,
         })
     }
 
@@ -368,10 +373,11 @@ impl Encoder {
     }
 
     fn sort_keys(&mut self, keys: &[SortExpr]) -> Result<Vec<SortKey>> {
-        let key = |key: &SortExpr| {
-            Ok(SortKey { expr: self.expr(&key.expr)?, asc: key.asc, nulls_first: key.nulls_first })
-        };
-        keys.iter().map(key).collect()
+        keys.iter().map(|key| self.sort_key(key)).collect()
+    }
+
+    fn sort_key(&mut self, key: &SortExpr) -> Result<SortKey> {
+        Ok(SortKey { expr: self.expr(&key.expr)?, asc: key.asc, nulls_first: key.nulls_first })
     }
 
     fn column(&mut self, column: &Column) -> Result<Message> {

@@ -55,8 +55,8 @@ pub(super) fn width(data_type: &DataType) -> f64 {
     }
 }
 
-/// A value as a number: what is more is a larger number.
-pub(super) fn number(value: &ScalarValue) -> Option<f64> {
+/// A value as a number: what is more is a larger number. None of what cannot be counted.
+pub fn number(value: &ScalarValue) -> Option<f64> {
     use ScalarValue as S;
     let decimal = |value: f64, scale: i8| value / 10f64.powi(scale.into());
     match value {

@@ -15,7 +15,7 @@ mod nodes;
 mod selectivity;
 mod sides;
 
-pub use column::ColumnEstimate;
+pub use column::{ColumnEstimate, number};
 pub use joins::{composite, matches};
 pub use sides::smaller_sides_first;
 

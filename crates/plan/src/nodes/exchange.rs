@@ -3,8 +3,8 @@
 
 use super::{check_count, listed, only_input, shape::Shape, subtree::Subtree};
 use crate::names::show;
-use datafusion::common::{DFSchemaRef, Result};
-use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNodeCore};
+use datafusion::common::{DFSchemaRef, Result, ScalarValue, plan_err};
+use datafusion::logical_expr::{Expr, LogicalPlan, SortExpr, UserDefinedLogicalNodeCore};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::fmt;
@@ -35,6 +35,19 @@ pub enum Movement {
         /// The start of one of the windows.
         offset: i64,
     },
+    /// Rows of one range of a value go to the same shard, and the ranges of the shards follow each other. A
+    /// planner puts it below a sort; no builder makes it.
+    Ranges {
+        /// The value, and its order.
+        by: SortExpr,
+        /// Where each range but the first begins, in that order; each is of the type of the value, and none
+        /// is null. The shards after the last range get no rows.
+        bounds: Vec<ScalarValue>,
+    },
+    /// All rows of the first shard, then those of the second, and so on, into one shard. A planner puts it
+    /// above sorts of ranges; no builder makes it. Each shard has to take all of its input before it gives
+    /// its first row: it waits for those before it.
+    InOrder,
 }
 
 /// How far rows may move.
@@ -92,6 +105,30 @@ impl Exchange {
         let movement = self.movement.clone().into_inner();
         Ok(Exchange::try_new(input, movement, shards, self.scope)?.at(self.location.clone()))
     }
+
+    /// Refuses rows [in the order of shards](Movement::InOrder) that are not in one, or not sorted in each.
+    pub(crate) fn check_order(&self, shards: usize) -> Result<()> {
+        if *self.movement != Movement::InOrder {
+            return Ok(());
+        }
+        if shards != 1 {
+            return plan_err!("rows in the order of shards are in one shard, not in {shards}");
+        }
+        let mut rows: &LogicalPlan = &self.input;
+        loop {
+            rows = match rows {
+                LogicalPlan::Sort(_) => return Ok(()),
+                LogicalPlan::Projection(projection) => &projection.input,
+                LogicalPlan::SubqueryAlias(alias) => &alias.input,
+                other => {
+                    let other = other.display();
+                    return plan_err!(
+                        "rows in the order of shards are sorted in each; these are not: {other}"
+                    );
+                }
+            };
+        }
+    }
 }
 
 impl fmt::Display for Movement {
@@ -102,6 +139,11 @@ impl fmt::Display for Movement {
             Movement::Broadcast => f.write_str("broadcast"),
             Movement::Multicast { to } => write!(f, "multicast to {}", show(to)),
             Movement::Windows { size, .. } => write!(f, "windows of {size} ticks in turns"),
+            Movement::Ranges { by, bounds } => {
+                let order = if by.asc { "" } else { " descending" };
+                write!(f, "{} ranges of {}{order}", bounds.len() + 1, show(&by.expr))
+            }
+            Movement::InOrder => f.write_str("in the order of shards"),
         }
     }
 }
@@ -123,7 +165,8 @@ impl UserDefinedLogicalNodeCore for Exchange {
         match &*self.movement {
             Movement::ReDistribute { key } => key.clone(),
             Movement::Multicast { to } => vec![to.clone()],
-            Movement::ReShard | Movement::Broadcast | Movement::Windows { .. } => vec![],
+            Movement::Ranges { by, .. } => vec![by.expr.clone()],
+            Movement::ReShard | Movement::Broadcast | Movement::Windows { .. } | Movement::InOrder => vec![],
         }
     }
 
@@ -151,6 +194,10 @@ impl UserDefinedLogicalNodeCore for Exchange {
         let movement = match &*self.movement {
             Movement::ReDistribute { .. } => Movement::ReDistribute { key: exprs },
             Movement::Multicast { .. } => Movement::Multicast { to: exprs.swap_remove(0) },
+            Movement::Ranges { by: SortExpr { asc, nulls_first, .. }, bounds } => Movement::Ranges {
+                by: SortExpr { expr: exprs.swap_remove(0), asc: *asc, nulls_first: *nulls_first },
+                bounds: bounds.clone(),
+            },
             fixed => fixed.clone(),
         };
         let exchange = Exchange::try_new(only_input("Exchange", inputs)?, movement, self.shards, self.scope)?;

@@ -137,7 +137,7 @@ impl Reader {
             ),
             Node::ReKey(n) => self.rekey(n),
             Node::Colocated(n) => self.colocated(n, required),
-            Node::Exchange(n) => self.exchange(n),
+            Node::Exchange(n) => self.exchange(n, required),
         }
     }
 

@@ -3,6 +3,7 @@
 //! Two table scans are equal only if they have the same name, and names get a suffix that is unique in the
 //! process: equal plans mean equal data, which is what lets a plan that uses a stream twice compute it once.
 
+use arrow::array::ArrayRef;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::{Result, Statistics, TableReference, plan_err};
 use datafusion::logical_expr::{LogicalPlan, Projection, TableScan, TableScanBuilder, TableSource};
@@ -47,6 +48,12 @@ pub trait Source: Any + Send + Sync + Debug {
     /// depends on it.
     fn statistics(&self) -> Arc<Statistics> {
         Arc::new(Statistics::new_unknown(&self.info().schema))
+    }
+
+    /// About how the values of a column are spread: some values, each of which stands for as many rows, in
+    /// any order. None if that takes more than a look. Planners cut rows by it; no answer depends on it.
+    fn sample(&self, _column: usize) -> Option<ArrayRef> {
+        None
     }
 
     /// The same rows cut into so many shards, if that takes no reading.

@@ -2,8 +2,9 @@
 
 use crate::support::*;
 use arrow::datatypes::{DataType, Field};
+use datafusion::common::ScalarValue;
 use datafusion::functions_nested::expr_fn::make_array;
-use datafusion::logical_expr::lit;
+use datafusion::logical_expr::{LogicalPlan, Sort, lit};
 use std::sync::Arc;
 use whimbrel_plan::nodes::extension;
 use whimbrel_plan::{Exchange, Movement, Node, Placement, Scope, Stream, column, node};
@@ -110,6 +111,36 @@ fn local_scope_stays_inside_the_groups() {
     );
     let narrowed = keyed.redistribute(Some(3), Scope::Global).unwrap();
     assert_eq!((narrowed.properties().shards, narrowed.properties().groups), (3, 1));
+}
+
+#[test]
+fn sorts_of_ranges() {
+    let by = column("price").sort(true, false);
+    let bounds = vec![ScalarValue::from(2.5), ScalarValue::from(7.0)];
+    let movement = Movement::Ranges { by: by.clone(), bounds };
+    let moved = Exchange::try_new(click_table().plan().clone(), movement, Some(3), Scope::Global).unwrap();
+    let moved = extension(moved);
+    let in_order = |input: &LogicalPlan, shards| {
+        let gathered = Exchange::try_new(input.clone(), Movement::InOrder, Some(shards), Scope::Global);
+        Stream::from_plan(extension(gathered.unwrap()))
+    };
+    assert_eq!(
+        invalid(in_order(&moved, 1)),
+        "rows in the order of shards are sorted in each; these are not: \
+         Exchange: 3 ranges of price into 3"
+    );
+    let input = Arc::new(moved);
+    let sorted = LogicalPlan::Sort(Sort { expr: vec![by], input, fetch: None });
+    assert_eq!(invalid(in_order(&sorted, 2)), "rows in the order of shards are in one shard, not in 2");
+
+    let stream = in_order(&sorted, 1).unwrap();
+    assert_eq!(stream.properties().shards, 1);
+    let explained = stream.explain().unwrap();
+    assert!(explained.contains("in the order of shards into 1 shard"), "{explained}");
+    assert!(explained.contains("3 ranges of price into 3 shards"), "{explained}");
+    // A program sorts all rows in one shard.
+    let program = stream.to_python().unwrap().to_string();
+    assert!(program.contains(".reshard(1)") && program.contains(".sort("), "{program}");
 }
 
 #[test]

@@ -29,6 +29,7 @@ const QUERIES: &[&str] = &[
      (values (1), (2)) t(n)",
     "select (select max(n) from range(3) s(n)), exists (select 1 from range(3) s(n) where s.n = \
      t.n) from range(2) t(n)",
+    "select n, n % 7 as k from range(100) t(n) order by n desc, k",
     "select '2001-02-16 20:38:40-05'::timestamptz at time zone 'America/Denver', '[1, 2]'::int[]",
 ];
 
@@ -38,6 +39,9 @@ fn references() -> Arc<dyn References> {
 
 fn plans() -> Vec<(&'static str, Stream)> {
     let mut session = Session::new(Options::default());
+    for setting in ["set shards = 2", "set shard_rows = 0"] {
+        session.plan(setting, None, || false).unwrap();
+    }
     let planned = QUERIES.iter().map(|sql| match session.plan(sql, None, || false).unwrap() {
         Planned::Query(stream) => (*sql, stream),
         _ => panic!("{sql} is a query"),

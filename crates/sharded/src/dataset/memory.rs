@@ -178,12 +178,27 @@ impl Source for MemoryDataset {
         }))
     }
 
+    /// The values of rows at equal distances.
+    fn sample(&self, column: usize) -> Option<ArrayRef> {
+        let distance = self.rows.div_ceil(SAMPLE_ROWS).max(1);
+        let (mut values, mut next) = (Vec::new(), 0);
+        for batch in self.batches() {
+            while next < batch.num_rows() {
+                values.push(batch.column(column).slice(next, 1));
+                next += distance;
+            }
+            next -= batch.num_rows();
+        }
+        let values: Vec<&dyn Array> = values.iter().map(|value| value.as_ref()).collect();
+        concat(&values).ok()
+    }
+
     fn with_shards(&self, shards: usize) -> Option<Arc<dyn Source>> {
         MemoryDataset::with_shards(self, shards).ok().map(|cut| Arc::new(cut) as Arc<dyn Source>)
     }
 }
 
-/// How many rows are sampled to estimate distinct counts, and for a [sample](Dataset::sample).
+/// How many rows are sampled to estimate distinct counts, and for a [sample](Source::sample).
 const SAMPLE_ROWS: usize = 4096;
 
 /// Adds the distinct count of each column, estimated from the first rows of every batch.
@@ -225,21 +240,6 @@ impl Dataset for MemoryDataset {
     fn order(&self, shard: usize, column: usize) -> Option<Sortedness> {
         let mut orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
         Some(orders.entry((shard, column)).or_default().clone())
-    }
-
-    /// The values of rows at equal distances.
-    fn sample(&self, column: usize) -> Option<Vec<i64>> {
-        let distance = self.rows.div_ceil(SAMPLE_ROWS).max(1);
-        let (mut values, mut next) = (Vec::new(), 0);
-        for batch in self.batches() {
-            while next < batch.num_rows() {
-                values.push(batch.column(column).slice(next, 1));
-                next += distance;
-            }
-            next -= batch.num_rows();
-        }
-        let values: Vec<&dyn Array> = values.iter().map(|value| value.as_ref()).collect();
-        concat(&values).ok().and_then(|values| super::integers(&values))
     }
 
     fn open(&self, shard: usize, projection: Option<&[usize]>, batch_rows: usize) -> Result<Shard> {

@@ -102,12 +102,6 @@ pub trait Dataset: Source {
         internal_err!("{} cannot filter its rows", self.describe())
     }
 
-    /// About where the values of a column of integers or timestamps lie: some values, each of which stands
-    /// for as many rows. None if that takes more than a look.
-    fn sample(&self, _column: usize) -> Option<Vec<i64>> {
-        None
-    }
-
     /// Bytes that are equal only for a source of the same rows, if other processes may read them too.
     fn identity(&self) -> Option<Vec<u8>> {
         None
@@ -198,6 +192,10 @@ impl Source for OpenSource {
         self.0.statistics()
     }
 
+    fn sample(&self, column: usize) -> Option<ArrayRef> {
+        self.0.sample(column)
+    }
+
     fn ranges(&self) -> Option<&Ranges> {
         self.0.ranges()
     }
@@ -235,7 +233,7 @@ pub fn dataset(source: &dyn Source) -> Result<&dyn Dataset> {
 }
 
 /// The values of a column of integers or timestamps, without nulls; none of another column.
-fn integers(column: &ArrayRef) -> Option<Vec<i64>> {
+pub(crate) fn integers(column: &ArrayRef) -> Option<Vec<i64>> {
     let integers = cast(column, &DataType::Int64).ok()?;
     Some(integers.as_primitive::<Int64Type>().iter().flatten().collect())
 }

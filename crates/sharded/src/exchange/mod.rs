@@ -3,14 +3,16 @@
 //! Invariants: the consumer of a row depends on the row, on its position among the rows of its producer, and
 //! on the plan; rows of one producer reach each consumer in the order in which they were produced; a
 //! punctuation goes to every consumer. Each movement has a file of its own. The receiving end is
-//! [`Gather`](crate::merge::Gather) for streams, and round-robin for relations.
+//! [`Gather`](crate::merge::Gather) for streams; relations read round-robin, or one producer after the other.
 //!
 //! So a producer that runs again sends every consumer the same rows in the same order.
 
 mod broadcast;
 mod multicast;
+mod ranges;
 mod redistribute;
 mod reshard;
+mod targets;
 mod windows;
 
 use datafusion::common::{DFSchema, Result};
@@ -62,11 +64,14 @@ pub fn partitioner(
     };
     Ok(match &*exchange.movement {
         Movement::ReDistribute { key } => Box::new(redistribute::ReDistribute::new(key, schema)?),
+        // Rows in one shard all go there.
+        Movement::InOrder => Box::new(broadcast::Broadcast),
         Movement::ReShard if ends => Box::new(reshard::ReShardEdges),
         Movement::ReShard => Box::new(reshard::ReShard::new(producer)),
         Movement::Broadcast => Box::new(broadcast::Broadcast),
         Movement::Multicast { to } => Box::new(multicast::Multicast::new(to, schema)?),
         Movement::Windows { size, offset } => Box::new(windows::Windows { size: *size, offset: *offset }),
+        Movement::Ranges { by, bounds } => Box::new(ranges::Ranges::new(by, bounds, schema)?),
     })
 }
 

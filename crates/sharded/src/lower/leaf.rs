@@ -51,6 +51,8 @@ impl UserDefinedLogicalNodeCore for Leaf {
 /// What is known of an input when its stage is planned.
 #[derive(Debug, Clone)]
 pub(crate) struct LeafInfo {
+    /// Whether its lanes are read one after the other, instead of in turn.
+    pub is_in_order: bool,
     /// Whether its source filters rows by a predicate.
     pub filters: bool,
     /// The estimated statistics of its rows.

@@ -190,16 +190,17 @@ fn expected(
 
 /// What is known of an input when its stage is planned.
 fn leaf_info(input: &Input, expected: &Option<Estimate>) -> Result<LeafInfo> {
-    let filters = match &input.origin {
-        Origin::Scan(scan) => dataset(scan.source.as_ref())?.filters(),
-        Origin::Edge { .. } => false,
+    let (filters, movement) = match &input.origin {
+        Origin::Scan(scan) => (dataset(scan.source.as_ref())?.filters(), None),
+        Origin::Edge { exchange, .. } => (false, exchange.as_ref().map(|exchange| &*exchange.movement)),
     };
     let mut statistics = Statistics::new_unknown(input.schema.as_arrow());
     if let Some(expected) = expected {
         statistics.num_rows = Precision::Inexact(expected.rows as usize);
         statistics.total_byte_size = Precision::Inexact(expected.bytes() as usize);
     }
-    Ok(LeafInfo { filters, statistics: Arc::new(statistics) })
+    let is_in_order = matches!(movement, Some(Movement::InOrder));
+    Ok(LeafInfo { is_in_order, filters, statistics: Arc::new(statistics) })
 }
 
 /// The plan of an operand. Inputs below the recursive part of a query are read several times: `again`.

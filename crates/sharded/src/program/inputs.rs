@@ -1,10 +1,10 @@
 //! The inputs of a relational channel: messages are pushed, and the leaves of its DataFusion plan pull them.
 //!
-//! Invariants: a leaf hands out the messages of its lanes round-robin. Where there is none, it records the
-//! lane that blocks it and wakes the driver of the plan; it never waits itself. A leaf that is read several
-//! times keeps what it has handed out.
+//! Invariants: a leaf hands out the messages of its lanes in their [order](super::lanes). Where there is
+//! none, it records the lane that blocks it and wakes the driver of the plan; it never waits itself. A leaf
+//! that is read several times keeps what it has handed out.
 
-use super::round_robin::{Next, RoundRobin};
+use super::lanes::{LaneOrder, Lanes, Next};
 use crate::dataset::{Predicate, conform};
 use crate::lower::{Leaf, LeafInfo};
 use datafusion::arrow::datatypes::SchemaRef;
@@ -44,7 +44,7 @@ pub(super) struct ChannelInputs {
 /// What the lock guards.
 #[derive(Debug)]
 struct State {
-    inputs: Vec<RoundRobin>,
+    inputs: Vec<Lanes>,
     /// The rows that each input has handed out, if it is read several times.
     kept: Vec<Vec<RecordBatch>>,
     /// The lanes that leaves wait for.
@@ -56,11 +56,11 @@ struct State {
 }
 
 impl ChannelInputs {
-    /// Inputs with so many lanes each.
-    pub fn new(lanes: &[usize]) -> ChannelInputs {
+    /// Inputs with so many lanes each, which are read in these orders.
+    pub fn new(lanes: &[usize], orders: impl Iterator<Item = LaneOrder>) -> ChannelInputs {
         let first_lanes = lanes.iter().scan(0, |sum, n| Some(std::mem::replace(sum, *sum + n))).collect();
         let state = State {
-            inputs: lanes.iter().map(|n| RoundRobin::new(*n)).collect(),
+            inputs: lanes.iter().zip(orders).map(|(n, order)| Lanes::new(*n, order)).collect(),
             kept: vec![vec![]; lanes.len()],
             blocked: BTreeSet::new(),
             readers: vec![None; lanes.len()],
@@ -97,7 +97,7 @@ impl ChannelInputs {
     }
 
     /// Changes the lanes of an input and wakes its reader.
-    fn update(&self, lane: usize, input: usize, change: impl FnOnce(&mut RoundRobin)) {
+    fn update(&self, lane: usize, input: usize, change: impl FnOnce(&mut Lanes)) {
         let mut state = self.lock();
         change(&mut state.inputs[input]);
         state.blocked.remove(&lane);
@@ -106,10 +106,10 @@ impl ChannelInputs {
         }
     }
 
-    /// The lanes of the input of a lane that may bring more, the one whose turn it is first.
-    pub fn open_lanes(&self, lane: usize) -> Vec<usize> {
+    /// The lanes of the input of a lane that may be read next, the one whose turn it is first.
+    pub fn candidate_lanes(&self, lane: usize) -> Vec<usize> {
         let (input, _) = self.input_of(lane);
-        self.lock().inputs[input].open_lanes().map(|lane| self.first_lanes[input] + lane).collect()
+        self.lock().inputs[input].candidates().map(|lane| self.first_lanes[input] + lane).collect()
     }
 
     /// Gives a lane the next turn of its input.

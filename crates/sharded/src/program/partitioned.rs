@@ -6,9 +6,9 @@
 //! earlier than the latest of all rows before it by more than that. An output that other stages read is put
 //! in order and handed out up to its low watermark, so that nobody else has to know partitions.
 
+use super::lanes::{LaneOrder, Lanes, Next};
 use super::ordered_rows::OrderedRows;
 use super::partitions::{PartitionFactory, Partitions, SavedPartition, split};
-use super::round_robin::{Next, RoundRobin};
 use super::{ChannelProgram, Step};
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use datafusion::arrow::compute::cast;
@@ -38,7 +38,7 @@ pub(crate) struct PartitionedInput {
 struct Input {
     settings: PartitionedInput,
     first_lane: usize,
-    round_robin: RoundRobin,
+    round_robin: Lanes,
     ended: bool,
     /// The latest time of all rows.
     high: Time,
@@ -81,7 +81,7 @@ impl PartitionedProgram {
         let input = |(number, settings): (usize, PartitionedInput)| {
             let first_lane = lanes.len();
             lanes.extend((0..settings.lanes).map(|lane| (number, lane)));
-            let round_robin = RoundRobin::new(settings.lanes);
+            let round_robin = Lanes::new(settings.lanes, LaneOrder::RoundRobin);
             Input { settings, first_lane, round_robin, ended: false, high: BEGINNING }
         };
         let inputs = inputs.into_iter().enumerate().map(input).collect();

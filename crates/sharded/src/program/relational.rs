@@ -6,6 +6,7 @@
 //! runtime of the program's own, which makes progress only within a step.
 
 use super::inputs::{ChannelInputs, LeafExec};
+use super::lanes::LaneOrder;
 use super::lint;
 use super::memory::settings;
 use super::spill::with_spilling;
@@ -77,7 +78,11 @@ impl RelationalProgram {
         outputs: usize,
     ) -> Result<RelationalProgram> {
         let runtime = new_runtime()?;
-        let inputs = Arc::new(ChannelInputs::new(lanes));
+        let orders = fragment.leaves.iter().map(|leaf| match leaf.is_in_order {
+            true => LaneOrder::Sequential,
+            false => LaneOrder::RoundRobin,
+        });
+        let inputs = Arc::new(ChannelInputs::new(lanes, orders));
         let (plan, physical) = physical_plan(fragment, session, &memory, &runtime)?;
         let partitions = physical.output_partitioning().partition_count();
         if partitions != 1 {
@@ -221,7 +226,7 @@ impl ChannelProgram for RelationalProgram {
     }
 
     fn candidate_lanes(&self) -> Vec<usize> {
-        self.needed.map_or_else(Vec::new, |lane| self.inputs.open_lanes(lane))
+        self.needed.map_or_else(Vec::new, |lane| self.inputs.candidate_lanes(lane))
     }
 
     fn give_turn(&mut self, lane: usize) {

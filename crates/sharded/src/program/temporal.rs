@@ -6,7 +6,7 @@
 //! `announce`, a punctuation follows the rows of every step: the consumers of an exchange wait for it.
 
 use super::clock::InputClock;
-use super::round_robin::{Next, RoundRobin};
+use super::lanes::{LaneOrder, Lanes, Next};
 use super::{ChannelProgram, Step};
 use crate::merge::Gather;
 use datafusion::arrow::record_batch::RecordBatch;
@@ -40,7 +40,7 @@ pub(crate) enum InputAdapter {
     /// program. Rows of one batch arrive together.
     Arrival { ready: Vec<Message> },
     /// Turns rows into events by their time columns.
-    Ingress { round_robin: Box<RoundRobin>, ingress: Box<Ingress>, ready: Vec<Message> },
+    Ingress { round_robin: Box<Lanes>, ingress: Box<Ingress>, ready: Vec<Message> },
 }
 
 /// An input of the graph, with the lanes that feed it.
@@ -55,7 +55,7 @@ impl InputAdapter {
     /// The adapter for rows from so many lanes that become events.
     pub fn ingress(lanes: usize, ingress: Ingress) -> InputAdapter {
         InputAdapter::Ingress {
-            round_robin: Box::new(RoundRobin::new(lanes)),
+            round_robin: Box::new(Lanes::new(lanes, LaneOrder::RoundRobin)),
             ingress: Box::new(ingress),
             ready: Vec::new(),
         }

@@ -11,7 +11,7 @@
 
 use super::dag::scan_of;
 use super::push_down::moves_by_group_key;
-use crate::dataset::dataset;
+use crate::dataset::{dataset, integers};
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::{Aggregate, LogicalPlan};
@@ -198,10 +198,9 @@ fn times_of_events(ingress: &Ingress) -> Result<Option<Times>> {
         return Ok(None);
     };
     let column = scan.columns.as_ref().map_or(place, |columns| columns[place]);
-    let dataset = dataset(scan.source.as_ref())?;
-    let (Some(rows), Some(mut sample)) = (dataset.rows(), dataset.sample(column)) else {
-        return Ok(None);
-    };
+    let Some(rows) = dataset(scan.source.as_ref())?.rows() else { return Ok(None) };
+    let sample = scan.source.sample(column);
+    let Some(mut sample) = sample.and_then(|values| integers(&values)) else { return Ok(None) };
     sample.sort_unstable();
     Ok(Some(Times { rows, sample }))
 }

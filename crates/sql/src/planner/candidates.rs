@@ -1,6 +1,6 @@
 //! All ways to run a query in shards, each with its expected cost.
 
-use super::{Policy, Shards, aggregate, join, optimize, shard};
+use super::{Policy, Shards, aggregate, join, optimize, shard, sort};
 use crate::tree::is_same_plan;
 use datafusion::common::Result;
 use datafusion::execution::SessionState;
@@ -62,7 +62,7 @@ pub(crate) fn candidates(state: &SessionState, plan: LogicalPlan, shards: Shards
     Ok(found)
 }
 
-/// By cost; each strategy for aggregates; for joins; each of both.
+/// By cost; each strategy for aggregates; for joins; each of both; each strategy for sorts.
 fn policies() -> Vec<(String, Policy)> {
     let aggregates = || aggregate::Strategy::ALL.into_iter().map(Some);
     let joins = || join::Strategy::ALL.into_iter().map(Some);
@@ -73,9 +73,12 @@ fn policies() -> Vec<(String, Policy)> {
             let of_joins = joins.map(|strategy| format!("joins: {strategy}"));
             let name: Vec<String> = of_aggregates.into_iter().chain(of_joins).collect();
             if !name.is_empty() {
-                policies.push((name.join("; "), Policy { aggregates, joins }));
+                policies.push((name.join("; "), Policy { aggregates, joins, sorts: None }));
             }
         }
     }
+    policies.extend(sort::Strategy::ALL.map(|strategy| {
+        (format!("sorts: {strategy}"), Policy { sorts: Some(strategy), ..Policy::default() })
+    }));
     policies
 }

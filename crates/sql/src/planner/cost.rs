@@ -36,6 +36,10 @@ const POSITION: f64 = 18.0;
 const DENSE_PER_GROUP: f64 = 16.0;
 /// A range of at most so many integers is dense.
 const DENSE: f64 = 262_144.0;
+/// Comparing a row with another in a sort.
+const ROW_COMPARED: f64 = 15.0;
+/// Copying a byte of a row to its place in the order.
+const BYTE_GATHERED: f64 = 2.0;
 /// Starting another stage.
 const STAGE: f64 = 50_000.0;
 
@@ -53,6 +57,8 @@ pub(super) struct Costs {
     shards: f64,
     /// How many of them run at the same time.
     at_once: f64,
+    /// In how many memories shards are that run at the same time.
+    memories: f64,
     /// Bringing rows to other shards, beside copying them.
     movement: f64,
     /// Bringing a byte to another shard.
@@ -62,9 +68,12 @@ pub(super) struct Costs {
 impl Costs {
     /// The costs for these shards.
     pub fn of(shards: &Shards) -> Costs {
+        let at_once = shards.count.min(shards.cores) as f64;
+        let is_one_machine = shards.transfer_costs.1 == 0.0;
         Costs {
             shards: shards.count as f64,
-            at_once: shards.count.min(shards.cores) as f64,
+            at_once,
+            memories: if is_one_machine { 1.0 } else { at_once },
             movement: STAGE + shards.transfer_costs.0,
             byte_sent: shards.transfer_costs.1,
         }
@@ -87,11 +96,14 @@ impl Costs {
                 let bytes = rows.bytes() * (targets as f64 - 1.0);
                 (bytes, rows.rows * ROW_PASSED * self.shards / self.at_once, self.at_once)
             }
-            Movement::ReShard | Movement::Windows { .. } => {
+            Movement::ReShard | Movement::Windows { .. } | Movement::InOrder => {
                 (elsewhere, rows.rows * ROW_PASSED, self.at_once.min(targets as f64))
             }
             Movement::ReDistribute { key } => (elsewhere, self.sorted(rows, key.len()), self.at_once),
             Movement::Multicast { .. } => (elsewhere, self.sorted(rows, 1), self.at_once),
+            Movement::Ranges { .. } => {
+                (elsewhere, rows.rows * ROW_SORTED / self.at_once + self.gathered(rows), self.at_once)
+            }
         };
         Moved { bytes, cost: self.movement + work + bytes * self.byte_sent / receivers }
     }
@@ -100,6 +112,17 @@ impl Costs {
     fn sorted(&self, rows: &Estimate, columns: usize) -> f64 {
         let row = ROW_SORTED + columns.saturating_sub(1) as f64 * COLUMN_HASHED;
         (rows.rows * row + rows.bytes() * BYTE_SORTED) / self.at_once
+    }
+
+    /// The cost of a sort, if the largest shard has this part of the rows.
+    pub fn sort(&self, rows: &Estimate, largest: f64) -> f64 {
+        let compared = rows.rows * rows.rows.max(2.0).log2() * ROW_COMPARED;
+        compared * largest.max(1.0 / self.at_once) + self.gathered(rows)
+    }
+
+    /// The cost of copying all rows one by one. The cores of a machine share its memory.
+    fn gathered(&self, rows: &Estimate) -> f64 {
+        rows.bytes() * BYTE_GATHERED / self.memories
     }
 
     /// The cost of a hash join of so many rows in a shard.

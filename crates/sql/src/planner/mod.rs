@@ -12,8 +12,8 @@
 //!
 //! Layers, lowest first: `placement` (a plan and the partitioning of its rows), `cost`, `side`, `colocation`;
 //! `range_partitions`; `two_phase_aggregate`; `optimizer` (less work, whatever the number of shards); `scan`,
-//! `aggregate`, and `join` with `broadcast_reduction`, one family of nodes each; `streams` (plans over time);
-//! `candidates` (all ways to run a query).
+//! `aggregate`, `sort`, and `join` with `broadcast_reduction`, one family of nodes each; `streams` (plans
+//! over time); `candidates` (all ways to run a query).
 
 mod aggregate;
 mod broadcast_reduction;
@@ -26,6 +26,7 @@ mod placement;
 mod range_partitions;
 mod scan;
 mod side;
+mod sort;
 mod streams;
 mod two_phase_aggregate;
 
@@ -39,7 +40,7 @@ use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Column, Result};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::{
-    Distinct, Expr, FetchType, Limit, LogicalPlan, Projection, SkipType, Sort, Union, Window,
+    Distinct, Expr, FetchType, Limit, LogicalPlan, Projection, SkipType, Union, Window,
 };
 use placement::{Partitioning, Placed};
 use range_partitions::RangePartitions;
@@ -54,6 +55,8 @@ pub(crate) struct Policy {
     pub aggregates: Option<aggregate::Strategy>,
     /// The strategy for joins.
     pub joins: Option<join::Strategy>,
+    /// The strategy for sorts.
+    pub sorts: Option<sort::Strategy>,
 }
 
 /// How many shards there are, and which tables are cut into them.
@@ -230,16 +233,6 @@ impl Planner<'_> {
             Partitioning::Multiple(_) => Ok(input),
         });
         self.over(plan, inputs.collect::<Result<_>>()?, Partitioning::unknown())
-    }
-
-    /// A sort; with a limit, each shard first finds its own first rows.
-    fn sort(&self, plan: &LogicalPlan, sort: &Sort) -> Result<Placed> {
-        let mut input = self.place(&sort.input)?;
-        if sort.fetch.is_some() && input.partitioning != Partitioning::Single {
-            let partitioning = input.partitioning.clone();
-            input = self.over(plan, vec![input], partitioning)?;
-        }
-        self.over(plan, vec![self.gathered_and_asserted(input)?], Partitioning::Single)
     }
 
     /// A limit: each shard first takes its own first rows.

@@ -1,5 +1,5 @@
-//! Tables that are stored in the order of a column by which they are joined or grouped are cut into shards by
-//! ranges of it, so that rows that belong together are read in one shard.
+//! Tables that are stored in the order of a column by which they are joined, grouped or sorted are cut into
+//! shards by ranges of it, so that rows that belong together are read in one shard.
 //!
 //! Invariant: which ranges are best is a guess; which rows are in one shard is derived from the plan that
 //! follows.
@@ -8,7 +8,7 @@ use crate::single_shard::is_single_shard;
 use crate::tree::visit_plan;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Column, Result, TableReference};
-use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::logical_expr::{Expr, LogicalPlan, TableScan};
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ type TableColumn = (TableReference, String);
 pub(super) struct RangePartitions(HashMap<TableReference, Ranges>);
 
 impl RangePartitions {
-    /// The ranges that keep rows in one shard that a plan joins or groups.
+    /// The ranges that keep rows in one shard that a plan joins, groups or sorts.
     ///
     /// # Errors
     /// Those of the walk.
@@ -42,6 +42,11 @@ impl RangePartitions {
                     let grouped =
                         aggregate.group_expr.iter().filter_map(|e| column_of_expr(&aggregate.input, e));
                     pairs.extend(grouped.map(|place| (place.clone(), place)));
+                }
+                LogicalPlan::Sort(sort) if sort.fetch.is_none() => {
+                    let first = sort.expr.first().filter(|by| by.asc);
+                    let place = first.and_then(|by| column_of_expr(&sort.input, &by.expr));
+                    pairs.extend(place.map(|place| (place.clone(), place)));
                 }
                 _ => {}
             }
@@ -114,30 +119,36 @@ fn equivalence_classes(pairs: &[(TableColumn, TableColumn)]) -> Vec<Vec<TableCol
 
 /// The column of a table that an expression passes on.
 fn column_of_expr(plan: &LogicalPlan, expr: &Expr) -> Option<TableColumn> {
+    let (scan, name) = scan_of_column(plan, aliased_column(expr)?)?;
+    Some((scan.table_name.clone(), name.to_string()))
+}
+
+/// The column that an expression is, under whatever names.
+fn aliased_column(expr: &Expr) -> Option<&Column> {
     match expr {
-        Expr::Alias(alias) => column_of_expr(plan, &alias.expr),
-        Expr::Column(column) => column_of_table(plan, column),
-        _ => None,
+        Expr::Alias(alias) => aliased_column(&alias.expr),
+        other => other.try_as_col(),
     }
 }
 
-/// The column of a table that a column of a plan comes from unchanged.
-fn column_of_table(plan: &LogicalPlan, column: &Column) -> Option<TableColumn> {
+/// The scan of a table and its column that a column of a plan comes from unchanged.
+pub(super) fn scan_of_column<'a>(plan: &'a LogicalPlan, column: &Column) -> Option<(&'a TableScan, &'a str)> {
     let at = plan.schema().maybe_index_of_column(column)?;
+    let of_input = |input: &'a LogicalPlan, expr: &Expr| scan_of_column(input, aliased_column(expr)?);
     match plan {
-        LogicalPlan::TableScan(scan) => Some((scan.table_name.clone(), column.name.clone())),
-        LogicalPlan::Projection(projection) => column_of_expr(&projection.input, projection.expr.get(at)?),
-        LogicalPlan::Aggregate(aggregate) => column_of_expr(&aggregate.input, aggregate.group_expr.get(at)?),
+        LogicalPlan::TableScan(scan) => Some((scan, scan.projected_schema.field(at).name())),
+        LogicalPlan::Projection(projection) => of_input(&projection.input, projection.expr.get(at)?),
+        LogicalPlan::Aggregate(aggregate) => of_input(&aggregate.input, aggregate.group_expr.get(at)?),
         LogicalPlan::SubqueryAlias(alias) => {
-            column_of_table(&alias.input, &Column::from(alias.input.schema().qualified_field(at)))
+            scan_of_column(&alias.input, &Column::from(alias.input.schema().qualified_field(at)))
         }
-        LogicalPlan::Filter(filter) => column_of_table(&filter.input, column),
+        LogicalPlan::Filter(filter) => scan_of_column(&filter.input, column),
         LogicalPlan::Join(join) => {
-            [&join.left, &join.right].into_iter().find_map(|side| column_of_table(side, column))
+            [&join.left, &join.right].into_iter().find_map(|side| scan_of_column(side, column))
         }
         LogicalPlan::Extension(_) => match node(plan) {
             Some(Node::Exchange(exchange)) if is_single_shard(exchange) => {
-                column_of_table(&exchange.input, column)
+                scan_of_column(&exchange.input, column)
             }
             _ => None,
         },

@@ -1,7 +1,9 @@
 //! Shard planning: what the planner knows, what it chooses, and that every way has the same answer.
 
 use crate::support::{memory, query, session};
-use datafusion::arrow::array::{ArrayRef, Int64Array, StringArray};
+use datafusion::arrow::array::{ArrayRef, BooleanArray, Float64Array, Int32Array, Int64Array, StringArray};
+use datafusion::arrow::compute::cast;
+use datafusion::arrow::datatypes::DataType;
 use datafusion::arrow::util::pretty::pretty_format_batches;
 use std::sync::Arc;
 use whimbrel_plan::Stream;
@@ -174,6 +176,85 @@ fn every_way_has_the_same_answer() {
         "select count(*) as n from facts f, names n where f.x < n.id",
     ] {
         all_agree(&session.candidates(sql).unwrap_or_else(|error| panic!("{sql}: {error}")));
+    }
+}
+
+/// A table with columns of many types, in no order, with nulls and the ends of types.
+fn values_of_many_types() -> Session {
+    let mut session = session();
+    session.set_shards(Some(3));
+    session.plan("set shard_rows = 0").unwrap();
+    let scattered = |row: i64| (row * 7919) % 4_000;
+    let rows = || (0..4_000).map(scattered);
+    let unless_null = |row: i64| (row % 11 != 0).then_some(row);
+    let ends = |row: i64| match row % 500 {
+        1 => i64::MIN,
+        2 => i64::MAX,
+        _ => row - 2_000,
+    };
+    let float = |row: i64| match row % 50 {
+        1 => f64::NAN,
+        2 => -f64::NAN,
+        3 => -0.0,
+        4 => 0.0,
+        5 => f64::NEG_INFINITY,
+        _ => (row - 2_000) as f64 / 7.0,
+    };
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("id", Arc::new(Int64Array::from_iter_values(rows()))),
+        ("n", Arc::new(Int64Array::from_iter(rows().map(|row| unless_null(row).map(ends))))),
+        ("f", Arc::new(Float64Array::from_iter(rows().map(|row| unless_null(row).map(float))))),
+        (
+            "s",
+            Arc::new(StringArray::from_iter(
+                rows().map(|row| unless_null(row).map(|r| format!("{}é{r}", r % 7))),
+            )),
+        ),
+        ("b", Arc::new(BooleanArray::from_iter(rows().map(|row| unless_null(row).map(|r| r % 3 == 0))))),
+        ("few", Arc::new(Int64Array::from_iter_values(rows().map(|row| row % 3)))),
+        ("one", Arc::new(Int64Array::from_iter_values(rows().map(|_| 7)))),
+        ("nothing", Arc::new(Int64Array::from_iter(rows().map(|_| None)))),
+        ("d", cast(&Int32Array::from_iter_values(rows().map(|r| r as i32)), &DataType::Date32).unwrap()),
+        ("c", cast(&Int64Array::from_iter_values(rows()), &DataType::Decimal128(20, 2)).unwrap()),
+    ];
+    session.register("v", memory(columns)).unwrap();
+    session
+}
+
+/// The rows of an answer, in its order.
+fn rows_in_order(stream: &Stream) -> String {
+    let table = action::collect(stream, &Options::default()).unwrap().wait().unwrap();
+    pretty_format_batches(&table.batches).unwrap().to_string()
+}
+
+#[test]
+fn sorts_of_ranges_have_the_order_of_one_sort() {
+    let mut session = values_of_many_types();
+    let mut in_ranges = 0;
+    for column in ["n", "f", "s", "b", "few", "one", "nothing", "d", "c", "n % 5", "[n]"] {
+        for order in ["", "desc", "nulls first", "desc nulls last"] {
+            let sql = format!("select *, few + 1 as m from v where few < 2 order by {column} {order}, id");
+            let ways = session.candidates(&sql).unwrap();
+            let first = rows_in_order(&ways[0].stream);
+            for way in &ways[1..] {
+                assert_eq!(rows_in_order(&way.stream), first, "{sql}: {way}");
+            }
+            let is_in_order = |way: &Candidate| way.stream.explain().unwrap().contains("order of shards");
+            in_ranges += usize::from(ways.iter().any(is_in_order));
+        }
+    }
+    assert!(in_ranges >= 20, "{in_ranges}");
+}
+
+#[test]
+fn large_sorts_move_rows_to_ranges() {
+    let mut session = facts(ROWS);
+    let plan = chosen(&mut session, "select id, x from facts order by g desc");
+    assert!(plan.contains("in the order of shards into 1 shard"), "{plan}");
+    assert!(plan.contains("3 ranges of facts.g descending into 3 shards"), "{plan}");
+    for sql in ["select id from facts order by g limit 5", "select x + 1 as y from facts order by y"] {
+        let plan = chosen(&mut session, sql);
+        assert!(!plan.contains("ranges of"), "{plan}");
     }
 }
 

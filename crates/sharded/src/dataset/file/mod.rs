@@ -30,6 +30,7 @@ mod parquet;
 mod position;
 mod quotes;
 mod ranges;
+mod sample;
 mod shard_reader;
 mod stamp;
 mod statistics;
@@ -44,6 +45,7 @@ pub(super) use frozen::{FrozenFiles, FrozenFollow};
 use super::split::{self, contiguous};
 use super::{Dataset, Predicate, Shard};
 use crate::error::untrusted;
+use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::{Result, Statistics, exec_err, plan_err};
 use discover::discover;
@@ -239,8 +241,17 @@ impl FileDataset {
 
     /// A reader of a shard, without a predicate.
     fn reader(&self, shard: usize, projection: Option<&[usize]>, batch_rows: usize) -> Result<ShardReader> {
-        let schema = super::project(&self.schema, projection)?;
-        let parts = self.parts(shard).into();
+        self.reader_of(self.parts(shard), projection, batch_rows)
+    }
+
+    /// A reader of parts of the files, without a predicate.
+    fn reader_of(
+        &self,
+        parts: Vec<FilePart>,
+        projection: Option<&[usize]>,
+        batch_rows: usize,
+    ) -> Result<ShardReader> {
+        let (schema, parts) = (super::project(&self.schema, projection)?, parts.into());
         let projection = projection.map(<[usize]>::to_vec);
         let files = Arc::clone(&self.files);
         let predicate = Predicate::default();
@@ -286,6 +297,11 @@ impl Source for FileDataset {
         let read = || untrusted(&"statistics", || Ok(statistics::of(&self.units, &self.schema)));
         let statistics = || read().unwrap_or_else(|_| Statistics::new_unknown(&self.schema));
         Arc::clone(self.statistics.get_or_init(|| Arc::new(statistics())))
+    }
+
+    fn sample(&self, column: usize) -> Option<ArrayRef> {
+        // A damaged file is reported when it is read.
+        untrusted(&"statistics", || Ok(sample::of(self, column))).ok().flatten()
     }
 
     fn with_shards(&self, shards: usize) -> Option<Arc<dyn Source>> {
@@ -338,11 +354,6 @@ impl Source for FileDataset {
 impl Dataset for FileDataset {
     fn rows(&self) -> Option<u64> {
         self.rows.as_ref().map(|rows| rows.iter().map(|n| *n as u64).sum())
-    }
-
-    /// Values between the minima and maxima of the row groups.
-    fn sample(&self, column: usize) -> Option<Vec<i64>> {
-        statistics::sample(&self.units, self.schema.field(column).name())
     }
 
     fn open(&self, shard: usize, projection: Option<&[usize]>, batch_rows: usize) -> Result<Shard> {

@@ -2,14 +2,12 @@
 
 use super::Unit;
 use super::parquet::File;
-use crate::dataset::integers;
 use bytes::buf::Reader;
 use bytes::{Buf, Bytes};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::Statistics;
 use datafusion::common::stats::Precision;
 use datafusion::datasource::physical_plan::parquet::metadata::DFParquetMetadata;
-use parquet::arrow::arrow_reader::statistics::StatisticsConverter;
 use parquet::column::page::{Page, PageReader};
 use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
@@ -24,9 +22,6 @@ const MAX_DICTIONARY: i64 = 1 << 18;
 
 /// How many row groups are sampled for dictionaries.
 const SAMPLED_ROW_GROUPS: usize = 3;
-
-/// How many values a sample has, about.
-const SAMPLE: u64 = 4096;
 
 /// About how many bytes a value takes in a file that does not say how many rows it has.
 const BYTES_OF_A_VALUE: usize = 8;
@@ -76,44 +71,6 @@ fn of_file(file: &File, schema: &SchemaRef) -> Statistics {
         }
     }
     statistics
-}
-
-/// Values of a column of integers or timestamps at equal distances between the minimum and the maximum of
-/// each row group, in the number of its rows. None if a file is not Parquet, or a footer has no minima and
-/// maxima.
-pub(super) fn sample(units: &[Unit], column: &str) -> Option<Vec<i64>> {
-    let groups: Vec<Bounds> = units.iter().map(|unit| Bounds::of(unit, column)).collect::<Option<_>>()?;
-    let rows: u64 = groups.iter().map(|group| group.rows).sum();
-    let values = groups.iter().filter(|group| group.rows > 0).flat_map(|group| {
-        let count = i128::from((group.rows * SAMPLE / rows).max(1));
-        let (min, width) = (i128::from(group.min), i128::from(group.max) - i128::from(group.min));
-        (0..count).map(move |place| (min + width * (2 * place + 1) / (2 * count)) as i64)
-    });
-    Some(values.collect())
-}
-
-/// The minimum and the maximum of a column in a row group, and the number of rows.
-struct Bounds {
-    min: i64,
-    max: i64,
-    rows: u64,
-}
-
-impl Bounds {
-    /// What the footer says of a row group.
-    fn of(unit: &Unit, column: &str) -> Option<Bounds> {
-        let Unit::Parquet { file, row_group } = unit else { return None };
-        let metadata = &file.metadata;
-        let group = metadata.metadata().row_group(*row_group);
-        let converter =
-            StatisticsConverter::try_new(column, metadata.schema(), metadata.parquet_schema()).ok()?;
-        let first = |values| integers(&values)?.first().copied();
-        Some(Bounds {
-            min: first(converter.row_group_mins([group]).ok()?)?,
-            max: first(converter.row_group_maxes([group]).ok()?)?,
-            rows: u64::try_from(group.num_rows()).ok()?,
-        })
-    }
 }
 
 /// The estimated distinct count of each column, where its dictionaries tell.

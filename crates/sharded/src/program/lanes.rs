@@ -1,4 +1,5 @@
-//! Lanes without time, read round-robin: a message of the first, one of the second, and so on.
+//! Lanes without time, read round-robin: a message of the first, one of the second, and so on. Those of an
+//! exchange [in the order of shards](whimbrel_plan::Movement::InOrder) are read one after the other.
 //!
 //! For every batch a producer sends a message to each of its consumers, an empty one if need be. So lanes
 //! advance evenly, and the order depends on the contents of the lanes only.
@@ -8,12 +9,22 @@ use std::collections::VecDeque;
 use whimbrel_temporal::Message;
 use whimbrel_temporal::checkpoint::{SavedMessage, decode, encode};
 
-/// Lanes that are read round-robin.
+/// Lanes that are read in a fixed order.
 #[derive(Debug)]
-pub(crate) struct RoundRobin {
+pub(crate) struct Lanes {
     lanes: Vec<Lane>,
     /// The lane that is read next.
     next: usize,
+    order: LaneOrder,
+}
+
+/// In which order lanes are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LaneOrder {
+    /// A message of each in turn.
+    RoundRobin,
+    /// All of one before the next.
+    Sequential,
 }
 
 /// A lane: the messages that wait, and whether more may follow.
@@ -36,10 +47,10 @@ pub(crate) enum Next {
     Ended,
 }
 
-impl RoundRobin {
+impl Lanes {
     /// So many lanes, all empty.
-    pub fn new(lanes: usize) -> RoundRobin {
-        RoundRobin { lanes: (0..lanes).map(|_| Lane::default()).collect(), next: 0 }
+    pub fn new(lanes: usize, order: LaneOrder) -> Lanes {
+        Lanes { lanes: (0..lanes).map(|_| Lane::default()).collect(), next: 0, order }
     }
 
     /// Appends a message to a lane.
@@ -59,10 +70,14 @@ impl RoundRobin {
         (0..lanes).map(|i| (self.next + i) % lanes).find(open)
     }
 
-    /// The lanes that may bring more, from the one that is read next on.
-    pub fn open_lanes(&self) -> impl Iterator<Item = usize> + '_ {
+    /// The lanes that may be read next: those that may bring more, from the one whose turn it is on.
+    pub fn candidates(&self) -> impl Iterator<Item = usize> + '_ {
         let lanes = self.lanes.len();
-        (0..lanes).map(move |i| (self.next + i) % lanes).filter(|lane| !self.lanes[*lane].ended)
+        let open = (0..lanes).map(move |i| (self.next + i) % lanes).filter(|lane| !self.lanes[*lane].ended);
+        open.take(match self.order {
+            LaneOrder::RoundRobin => lanes,
+            LaneOrder::Sequential => 1,
+        })
     }
 
     /// Gives a lane the next turn.
@@ -77,7 +92,9 @@ impl RoundRobin {
             let lane = &mut self.lanes[next];
             match lane.waiting.pop_front() {
                 Some(message) => {
-                    self.advance();
+                    if self.order == LaneOrder::RoundRobin {
+                        self.advance();
+                    }
                     return Next::Message(message);
                 }
                 None if lane.ended => self.advance(),
@@ -123,5 +140,49 @@ impl RoundRobin {
     /// Goes on to the next lane.
     fn advance(&mut self) {
         self.next = (self.next + 1) % self.lanes.len();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The instants of the punctuations that can be read, and the lane that blocks more.
+    fn drain(lanes: &mut Lanes) -> (Vec<i64>, Option<usize>) {
+        let mut read = Vec::new();
+        loop {
+            match lanes.next() {
+                Next::Message(Message::Punctuation(time)) => read.push(time),
+                Next::Message(Message::Batch(_)) => unreachable!("no batch was pushed"),
+                Next::Blocked(lane) => return (read, Some(lane)),
+                Next::Ended => return (read, None),
+            }
+        }
+    }
+
+    #[test]
+    fn lanes_are_read_in_turn_or_one_after_the_other() {
+        for (order, first, rest) in [
+            (LaneOrder::RoundRobin, vec![1, 10, 2], vec![20, 3]),
+            (LaneOrder::Sequential, vec![1, 2], vec![3, 10, 20]),
+        ] {
+            let mut lanes = Lanes::new(2, order);
+            [1, 2].into_iter().for_each(|time| lanes.push(0, Message::Punctuation(time)));
+            lanes.push(1, Message::Punctuation(10));
+            let (read, blocked) = drain(&mut lanes);
+            assert_eq!(read, first);
+            let mut restored = Lanes::new(2, order);
+            restored.restore(&lanes.save().unwrap()).unwrap();
+            assert_eq!(restored.blocked_lane(), blocked);
+            let candidates: Vec<usize> = restored.candidates().collect();
+            match order {
+                LaneOrder::RoundRobin => assert_eq!((blocked, candidates), (Some(1), vec![1, 0])),
+                LaneOrder::Sequential => assert_eq!((blocked, candidates), (Some(0), vec![0])),
+            }
+            restored.push(1, Message::Punctuation(20));
+            restored.push(0, Message::Punctuation(3));
+            [0, 1].into_iter().for_each(|lane| restored.end(lane));
+            assert_eq!(drain(&mut restored), (rest, None));
+        }
     }
 }
