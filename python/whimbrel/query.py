@@ -23,7 +23,7 @@ class Candidate:
     ----------
     strategy
         How the planner chooses: the cheapest operators (``"by cost"``), or one strategy for all aggregates
-        (Quill, Fig. 1) and one for all joins (Fig. 4), where it applies.
+        (Quill, Fig. 1) and one for all joins (Fig. 4), or one for all sorts, where it applies.
     stream
         The plan.
     rows

@@ -1,13 +1,14 @@
 //! `Exchange`: rows move between shards; the only node at which a plan is cut into stages. What a row is does
 //! not change, and every target shard keeps time order.
 
-use super::{check_count, listed, only_input, shape::Shape, subtree::Subtree};
+use super::{Node, check_count, extension, listed, node, only_input, shape::Shape, subtree::Subtree};
 use crate::names::show;
 use datafusion::common::{DFSchemaRef, Result, ScalarValue, plan_err};
-use datafusion::logical_expr::{Expr, LogicalPlan, SortExpr, UserDefinedLogicalNodeCore};
+use datafusion::logical_expr::{Expr, LogicalPlan, Sort, SortExpr, UserDefinedLogicalNodeCore};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::fmt;
+use std::sync::Arc;
 
 /// Which rows go to which shards (quill.txt Table 2).
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd)]
@@ -104,6 +105,25 @@ impl Exchange {
     pub fn with_input(&self, input: LogicalPlan, shards: Option<usize>) -> Result<Self> {
         let movement = self.movement.clone().into_inner();
         Ok(Exchange::try_new(input, movement, shards, self.scope)?.at(self.location.clone()))
+    }
+
+    /// A sort of all rows in one shard, which gives what sorted shards give [in order](Movement::InOrder).
+    /// None of another exchange.
+    ///
+    /// # Errors
+    /// As [`try_new`](Exchange::try_new).
+    pub fn as_one_sort(&self) -> Result<Option<LogicalPlan>> {
+        let (Movement::InOrder, LogicalPlan::Sort(sort)) = (&*self.movement, &*self.input) else {
+            return Ok(None);
+        };
+        let rows = match node(&sort.input) {
+            Some(Node::Exchange(ranges)) if matches!(*ranges.movement, Movement::Ranges { .. }) => {
+                ranges.input.clone().into_inner()
+            }
+            _ => sort.input.as_ref().clone(),
+        };
+        let gathered = Exchange::try_new(rows, Movement::ReShard, Some(1), Scope::Global)?;
+        Ok(Some(LogicalPlan::Sort(Sort { input: Arc::new(extension(gathered)), ..sort.clone() })))
     }
 
     /// Refuses rows [in the order of shards](Movement::InOrder) that are not in one, or not sorted in each.

@@ -8,12 +8,9 @@ use super::rows::added_columns;
 use super::steps::StepKind;
 use super::variable_names::name_of;
 use crate::names::{column, column_name};
-use crate::nodes::{
-    Colocated, Colocation, Exchange, Movement, Node, ReKey, Scope as ExchangeScope, extension, node,
-};
+use crate::nodes::{Colocated, Colocation, Exchange, Movement, ReKey, Scope as ExchangeScope};
 use datafusion::common::{Result, plan_err};
-use datafusion::logical_expr::{Expr, LogicalPlan, Sort};
-use std::sync::Arc;
+use datafusion::logical_expr::{Expr, LogicalPlan};
 
 impl Reader {
     /// The step of a `ReKey` node.
@@ -106,24 +103,10 @@ impl Reader {
         Ok(self.add_step(scope, StepKind::QueryMethod, Doc::call(".colocated", arguments), stream))
     }
 
-    /// The steps of a sort by ranges: those of a sort of all rows in one shard, which gives the same rows.
-    fn sort_of_ranges(&mut self, gather: &Exchange, required: &Required) -> Result<Scope> {
-        let LogicalPlan::Sort(sort) = &*gather.input else { return no_word(gather) };
-        let rows = match node(&sort.input) {
-            Some(Node::Exchange(ranges)) if matches!(*ranges.movement, Movement::Ranges { .. }) => {
-                ranges.input.clone().into_inner()
-            }
-            _ => sort.input.as_ref().clone(),
-        };
-        let gathered = Exchange::try_new(rows, Movement::ReShard, Some(1), ExchangeScope::Global)?;
-        let sorted = Sort { input: Arc::new(extension(gathered)), ..sort.clone() };
-        self.read(&LogicalPlan::Sort(sorted), required)
-    }
-
     /// The step of an `Exchange` node: `.redistribute()`, `.reshard()`, `.broadcast()` or `.multicast(…)`.
     pub fn exchange(&mut self, exchange: &Exchange, required: &Required) -> Result<Scope> {
-        if *exchange.movement == Movement::InOrder {
-            return self.sort_of_ranges(exchange, required);
+        if let Some(sort) = exchange.as_one_sort()? {
+            return self.read(&sort, required);
         }
         let mut scope = self.read(&exchange.input, &Default::default())?;
         let mut arguments = Vec::new();

@@ -100,11 +100,11 @@ mod tests {
         let by: Expr = col("f");
         assert_eq!(
             sent(&by.clone().sort(true, false), &[0.0, 2.0], &values, 4),
-            [vec!["-3"], vec!["0", "1.5", "0"], vec!["NULL", "NaN", "NaN"], vec![]]
+            [vec!["-3"], vec!["-0", "1.5", "0"], vec!["NULL", "NaN", "NaN"], vec![]]
         );
         assert_eq!(
             sent(&by.sort(false, true), &[2.0, 0.0], &values, 3),
-            [vec!["NULL", "NaN", "NaN"], vec!["1.5"], vec!["0", "0", "-3"]]
+            [vec!["NULL", "NaN", "NaN"], vec!["1.5"], vec!["-0", "0", "-3"]]
         );
     }
 

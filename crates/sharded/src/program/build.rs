@@ -13,10 +13,10 @@ use crate::exchange::Reach;
 use crate::lower::{Fragment, graph};
 use crate::merge::Gather;
 use crate::metrics::EdgeMetrics;
-use crate::options::{Options, Output, ResultShards};
+use crate::options::{Memory, Options, Output, ResultShards};
 use crate::stage::{
     Input, Kind, Operand, Origin, Stage, StageGraph, colocate_live_sources, cut, partition_by_time, prune,
-    push_down_aggregates, without_requirements,
+    push_down_aggregates, sort_in_one_shard, without_requirements,
 };
 use datafusion::common::{DFSchema, Result, internal_err, plan_err};
 use std::collections::HashMap;
@@ -89,7 +89,12 @@ impl Programs {
 
     /// Rewrites, cuts and lowers a query.
     fn lower(stream: &Stream, options: &Options, live_order: CoalesceOrder) -> Result<Programs> {
-        let plan = colocate_live_sources(without_requirements(stream.plan().clone())?)?;
+        let plan = without_requirements(stream.plan().clone())?;
+        let plan = match options.memory {
+            Memory::Query(_) => sort_in_one_shard(plan)?,
+            Memory::Unlimited | Memory::Channel(_) => plan,
+        };
+        let plan = colocate_live_sources(plan)?;
         let pruned = prune(&plan)?;
         let moved = match options.shards {
             ResultShards::Merged => partition_by_time(pruned, options.batch_rows, options.cores())?,

@@ -5,7 +5,8 @@
 //! a relational stage is a tree with one output.
 //!
 //! Before the cut a plan goes through rewrites that do not change its result, in this order: `requirements`
-//! removes nodes that were checked when the plan was built; `colocate` has one channel read a live source;
+//! removes nodes that were checked when the plan was built; `one_sort` sorts in one shard where several would
+//! need too much memory; `colocate` has one channel read a live source;
 //! `prune` drops columns that no node uses; `temporal_partitioning` moves rows by time in place of their
 //! key, if the shards of the result do not matter; `push_down` aggregates rows before they move. Then `dag`
 //! finds equal subplans, and [`cut`] makes stages.
@@ -13,6 +14,7 @@
 mod colocate;
 mod cut;
 mod dag;
+mod one_sort;
 mod prune;
 mod push_down;
 mod requirements;
@@ -24,6 +26,7 @@ pub use dag::Scan;
 pub(crate) use dag::final_steps;
 
 pub(crate) use colocate::colocate_live_sources;
+pub(crate) use one_sort::sort_in_one_shard;
 pub(crate) use prune::prune;
 pub(crate) use push_down::push_down_aggregates;
 pub(crate) use requirements::without_requirements;

@@ -8,12 +8,13 @@ use super::placement::{Partitioning, Placed, Scheme};
 use super::range_partitions::scan_of_column;
 use datafusion::arrow::array::{Array, ArrayRef, BooleanArray};
 use datafusion::arrow::compute::{SortOptions, filter, partition, sort as sort_values};
+use datafusion::arrow::row::{RowConverter, SortField};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::{LogicalPlan, Sort, SortExpr};
 use std::fmt;
 use whimbrel_plan::estimate::{ColumnEstimate, number};
 use whimbrel_plan::nodes::{Movement, Scope};
-use whimbrel_plan::{canonical_values, has_sort_key, source_of};
+use whimbrel_plan::{canonical_values, source_of};
 
 /// How rows are sorted that are in several shards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,7 +81,7 @@ impl Planner<'_> {
         let (input, largest) = match is_in_ranges_of(&input.partitioning, by) {
             true => (input, 1.0 / self.shards as f64),
             false => {
-                let Some(ValueRanges { bounds, largest }) = self.ranges_of(by, sort, &input)? else {
+                let Some(ValueRanges { bounds, largest }) = self.ranges_of(by, sort, &input) else {
                     return Ok(None);
                 };
                 let movement = Movement::Ranges { by: by.clone(), bounds };
@@ -93,24 +94,23 @@ impl Planner<'_> {
         self.moved(placed, Movement::InOrder, Scope::Global, 1, Partitioning::Single).map(Some)
     }
 
-    /// Ranges of a value in which about as many rows are each.
-    fn ranges_of(&self, by: &SortExpr, sort: &Sort, input: &Placed) -> Result<Option<ValueRanges>> {
-        let Some(column) = by.expr.try_as_col() else { return Ok(None) };
-        let Some((scan, name)) = scan_of_column(&sort.input, column) else { return Ok(None) };
-        let Some(source) = source_of(scan) else { return Ok(None) };
-        let Some((place, field)) = scan.source.schema().column_with_name(name).map(|(i, f)| (i, f.clone()))
-        else {
-            return Ok(None);
-        };
-        if field.data_type().is_nested() || has_sort_key(field.data_type()) {
-            return Ok(None);
+    /// Ranges of a value in which about as many rows are each. None if the value has no sample, or is of a
+    /// type whose values cannot be compared one by one.
+    fn ranges_of(&self, by: &SortExpr, sort: &Sort, input: &Placed) -> Option<ValueRanges> {
+        let column = by.expr.try_as_col()?;
+        let (scan, name) = scan_of_column(&sort.input, column)?;
+        let schema = scan.source.schema();
+        let (place, field) = schema.column_with_name(name)?;
+        let kind = field.data_type();
+        if kind.is_nested() || !RowConverter::supports_fields(&[SortField::new(kind.clone())]) {
+            return None;
         }
-        let Some(sample) = source.sample(place) else { return Ok(None) };
         let known = sort.input.schema().maybe_index_of_column(column);
         let known = known.and_then(|at| input.estimate.columns.get(at));
+        let sample = within(source_of(scan)?.sample(place)?, known).ok()?;
         let options = SortOptions { descending: !by.asc, nulls_first: by.nulls_first };
-        let sample = sort_values(&canonical_values(&within(sample, known)?), Some(options))?;
-        even_ranges(&sample, self.shards)
+        let sample = sort_values(&canonical_values(&sample), Some(options)).ok()?;
+        even_ranges(&sample, self.shards).ok()?
     }
 }
 
@@ -182,8 +182,8 @@ mod tests {
 
     #[test]
     fn nulls_begin_no_range() {
-        let last: ArrayRef = Arc::new(Int64Array::from(vec![Some(1), Some(2), None, None]));
-        assert_eq!(ranges(last, 2), Some((vec!["2".to_string()], 0.75)));
+        let last: ArrayRef = Arc::new(Int64Array::from(vec![Some(1), Some(2), Some(3), None]));
+        assert_eq!(ranges(last, 2), Some((vec!["3".to_string()], 0.5)));
         let all: ArrayRef = Arc::new(Int64Array::from(vec![None; 4]));
         assert_eq!(ranges(all, 2), None);
     }

@@ -1,7 +1,9 @@
 //! Shard planning: what the planner knows, what it chooses, and that every way has the same answer.
 
 use crate::support::{memory, query, session};
-use datafusion::arrow::array::{ArrayRef, BooleanArray, Float64Array, Int32Array, Int64Array, StringArray};
+use datafusion::arrow::array::{
+    ArrayRef, BooleanArray, Float64Array, Int32Array, Int64Array, NullArray, StringArray,
+};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::arrow::util::pretty::pretty_format_batches;
@@ -213,6 +215,7 @@ fn values_of_many_types() -> Session {
         ("b", Arc::new(BooleanArray::from_iter(rows().map(|row| unless_null(row).map(|r| r % 3 == 0))))),
         ("few", Arc::new(Int64Array::from_iter_values(rows().map(|row| row % 3)))),
         ("one", Arc::new(Int64Array::from_iter_values(rows().map(|_| 7)))),
+        ("null", Arc::new(NullArray::new(4_000))),
         ("nothing", Arc::new(Int64Array::from_iter(rows().map(|_| None)))),
         ("d", cast(&Int32Array::from_iter_values(rows().map(|r| r as i32)), &DataType::Date32).unwrap()),
         ("c", cast(&Int64Array::from_iter_values(rows()), &DataType::Decimal128(20, 2)).unwrap()),
@@ -231,7 +234,7 @@ fn rows_in_order(stream: &Stream) -> String {
 fn sorts_of_ranges_have_the_order_of_one_sort() {
     let mut session = values_of_many_types();
     let mut in_ranges = 0;
-    for column in ["n", "f", "s", "b", "few", "one", "nothing", "d", "c", "n % 5", "[n]"] {
+    for column in ["n", "f", "s", "b", "few", "one", "nothing", "\"null\"", "d", "c", "n % 5", "[n]"] {
         for order in ["", "desc", "nulls first", "desc nulls last"] {
             let sql = format!("select *, few + 1 as m from v where few < 2 order by {column} {order}, id");
             let ways = session.candidates(&sql).unwrap();
