@@ -1,16 +1,13 @@
 //! Numbers at equal distances as a source: nothing is kept of them but the first, the step and how many there
 //! are.
 
-use crate::source::{Source, SourceInfo};
+use crate::source::{SAMPLE_VALUES, Source, SourceInfo};
 use arrow::array::{ArrayRef, Int64Array};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::stats::Precision;
 use datafusion::common::{ColumnStatistics, Result, ScalarValue, Statistics, plan_err};
 use std::ops::Range;
 use std::sync::Arc;
-
-/// How many numbers a [sample](Source::sample) has at most.
-const SAMPLE: u64 = 4096;
 
 /// Whole numbers from a first one on, in one column.
 ///
@@ -134,7 +131,7 @@ impl Source for Series {
 
     /// Numbers at equal distances.
     fn sample(&self, _column: usize) -> Option<ArrayRef> {
-        let numbers = self.count.min(SAMPLE);
+        let numbers = self.count.min(SAMPLE_VALUES as u64);
         // Below the count, and so 64 bits.
         let place = |i: u64| (u128::from(i) * u128::from(self.count) / u128::from(numbers)) as u64;
         let values = (0..numbers).map(|i| self.number(place(i)));

@@ -22,6 +22,9 @@ mod redact;
 pub use local::local_path;
 pub use redact::{redacted, redacted_around};
 
+/// How many values a [sample](Source::sample) has, about.
+pub const SAMPLE_VALUES: usize = 4096;
+
 /// What a plan knows of a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceInfo {

@@ -18,7 +18,8 @@
 //!    its end, and steps again.
 //!
 //! Between relational channels a consumer that gets no rows of a batch has to get an empty batch: its lanes
-//! are read round-robin. Punctuations go to all consumers.
+//! are read round-robin, unless they are those of sorted shards, which are read one after the other.
+//! Punctuations go to all consumers.
 //!
 //! # Recovery
 //!

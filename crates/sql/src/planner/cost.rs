@@ -7,11 +7,11 @@ use whimbrel_plan::Movement;
 use whimbrel_plan::estimate::Estimate;
 
 /// Finding the shard of a row and copying it there.
-const ROW_SORTED: f64 = 20.0;
+const ROW_PARTITIONED: f64 = 20.0;
 /// The same for each further column that decides about the shard.
 const COLUMN_HASHED: f64 = 4.0;
 /// The same for each of its bytes.
-const BYTE_SORTED: f64 = 0.4;
+const BYTE_PARTITIONED: f64 = 0.4;
 /// Passing a row on: batches are shared, not copied.
 const ROW_PASSED: f64 = 1.0;
 /// Inserting a row into the hash table of a join, and probing with one.
@@ -39,7 +39,7 @@ const DENSE: f64 = 262_144.0;
 /// Comparing a row with another in a sort.
 const ROW_COMPARED: f64 = 15.0;
 /// Copying a byte of a row to its place in the order.
-const BYTE_GATHERED: f64 = 2.0;
+const BYTE_COPIED: f64 = 2.0;
 /// Starting another stage.
 const STAGE: f64 = 50_000.0;
 
@@ -57,8 +57,8 @@ pub(super) struct Costs {
     shards: f64,
     /// How many of them run at the same time.
     at_once: f64,
-    /// In how many memories shards are that run at the same time.
-    memories: f64,
+    /// On how many machines shards run at the same time. The cores of one share its memory.
+    machines: f64,
     /// Bringing rows to other shards, beside copying them.
     movement: f64,
     /// Bringing a byte to another shard.
@@ -73,7 +73,7 @@ impl Costs {
         Costs {
             shards: shards.count as f64,
             at_once,
-            memories: if is_one_machine { 1.0 } else { at_once },
+            machines: if is_one_machine { 1.0 } else { at_once },
             movement: STAGE + shards.transfer_costs.0,
             byte_sent: shards.transfer_costs.1,
         }
@@ -99,30 +99,30 @@ impl Costs {
             Movement::ReShard | Movement::Windows { .. } | Movement::InOrder => {
                 (elsewhere, rows.rows * ROW_PASSED, self.at_once.min(targets as f64))
             }
-            Movement::ReDistribute { key } => (elsewhere, self.sorted(rows, key.len()), self.at_once),
-            Movement::Multicast { .. } => (elsewhere, self.sorted(rows, 1), self.at_once),
+            Movement::ReDistribute { key } => (elsewhere, self.partitioned(rows, key.len()), self.at_once),
+            Movement::Multicast { .. } => (elsewhere, self.partitioned(rows, 1), self.at_once),
             Movement::Ranges { .. } => {
-                (elsewhere, rows.rows * ROW_SORTED / self.at_once + self.gathered(rows), self.at_once)
+                (elsewhere, rows.rows * ROW_PARTITIONED / self.at_once + self.copied(rows), self.at_once)
             }
         };
         Moved { bytes, cost: self.movement + work + bytes * self.byte_sent / receivers }
     }
 
     /// The cost of finding the shard of each row by so many columns, and copying it there.
-    fn sorted(&self, rows: &Estimate, columns: usize) -> f64 {
-        let row = ROW_SORTED + columns.saturating_sub(1) as f64 * COLUMN_HASHED;
-        (rows.rows * row + rows.bytes() * BYTE_SORTED) / self.at_once
+    fn partitioned(&self, rows: &Estimate, columns: usize) -> f64 {
+        let row = ROW_PARTITIONED + columns.saturating_sub(1) as f64 * COLUMN_HASHED;
+        (rows.rows * row + rows.bytes() * BYTE_PARTITIONED) / self.at_once
     }
 
     /// The cost of a sort, if the largest shard has this part of the rows.
     pub fn sort(&self, rows: &Estimate, largest: f64) -> f64 {
         let compared = rows.rows * rows.rows.max(2.0).log2() * ROW_COMPARED;
-        compared * largest.max(1.0 / self.at_once) + self.gathered(rows)
+        compared * largest.max(1.0 / self.at_once) + self.copied(rows)
     }
 
-    /// The cost of copying all rows one by one. The cores of a machine share its memory.
-    fn gathered(&self, rows: &Estimate) -> f64 {
-        rows.bytes() * BYTE_GATHERED / self.memories
+    /// The cost of copying all rows one by one, which the memory of a machine bounds.
+    fn copied(&self, rows: &Estimate) -> f64 {
+        rows.bytes() * BYTE_COPIED / self.machines
     }
 
     /// The cost of a hash join of so many rows in a shard.

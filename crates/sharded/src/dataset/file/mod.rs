@@ -53,7 +53,8 @@ use location::Location;
 use ranges::RangeShards;
 use shard_reader::{FilePart, Progress, ShardReader};
 use stamp::Stamp;
-use std::sync::{Arc, OnceLock};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use whimbrel_plan::{Ranges, Source, SourceInfo};
 
 /// A part of a file that can be read by itself.
@@ -125,6 +126,8 @@ pub struct FileDataset {
     /// Which shard each row is in, if shards are cut by ranges of a column.
     cut: Option<RangeShards>,
     statistics: Arc<OnceLock<Arc<Statistics>>>,
+    /// The samples of columns that were asked for.
+    samples: Arc<Mutex<HashMap<usize, Option<ArrayRef>>>>,
 }
 
 /// The state of files when they were opened, and the options that they were opened with.
@@ -213,13 +216,13 @@ impl FileDataset {
             return plan_err!("no file to read: give at least one path");
         };
         let files = Arc::new(OpenedAs { locations, stamps, options: options.clone() });
-        let statistics = Arc::default();
+        let (statistics, samples) = (Arc::default(), Arc::default());
         let cut = options
             .ranges
             .as_ref()
             .map(|ranges| RangeShards::try_new(&units, &schema, ranges))
             .transpose()?;
-        Ok(FileDataset { names, schema, units, rows, files, shards, machines: 1, cut, statistics })
+        Ok(FileDataset { names, schema, units, rows, files, shards, machines: 1, cut, statistics, samples })
     }
 
     /// The same shards, divided evenly among so many machines, for exchanges of local scope.
@@ -301,7 +304,9 @@ impl Source for FileDataset {
 
     fn sample(&self, column: usize) -> Option<ArrayRef> {
         // A damaged file is reported when it is read.
-        untrusted(&"statistics", || Ok(sample::of(self, column))).ok().flatten()
+        let sample = || untrusted(&"statistics", || Ok(sample::of(self, column))).ok().flatten();
+        let mut samples = self.samples.lock().unwrap_or_else(PoisonError::into_inner);
+        samples.entry(column).or_insert_with(sample).clone()
     }
 
     fn with_shards(&self, shards: usize) -> Option<Arc<dyn Source>> {

@@ -11,9 +11,7 @@ use datafusion::arrow::datatypes::{DataType, Float64Type};
 use parquet::arrow::arrow_reader::statistics::StatisticsConverter;
 use std::ops::Range;
 use std::sync::Arc;
-
-/// How many values a sample has, about.
-const SAMPLE: usize = 4096;
+use whimbrel_plan::source::SAMPLE_VALUES;
 
 /// How many parts of files are read for one at most.
 const PARTS_READ: usize = 16;
@@ -84,7 +82,7 @@ fn spread<T: Clone>(bounds: &[Bounds<T>]) -> impl Iterator<Item = (Range<T>, usi
     let rows: usize = bounds.iter().map(|bounds| bounds.rows).sum();
     let filled = bounds.iter().filter(|bounds| bounds.rows > 0);
     filled.map(move |bounds| {
-        let count = bounds.rows as u128 * SAMPLE as u128 / rows as u128;
+        let count = bounds.rows as u128 * SAMPLE_VALUES as u128 / rows as u128;
         (bounds.range.clone(), (count as usize).max(1))
     })
 }
@@ -94,7 +92,7 @@ fn spread<T: Clone>(bounds: &[Bounds<T>]) -> impl Iterator<Item = (Range<T>, usi
 fn read(files: &FileDataset, column: usize) -> Option<ArrayRef> {
     let distance = files.units.len().div_ceil(PARTS_READ).max(1);
     let parts: Vec<&Unit> = files.units.iter().step_by(distance).collect();
-    let each = SAMPLE / parts.len().max(1);
+    let each = SAMPLE_VALUES / parts.len().max(1);
     let first_values = |unit: &&Unit| {
         let Location::Path(_) = unit.location() else { return None };
         let part = FilePart { unit: Unit::clone(unit), offset: 0, length: unit.rows(), required: vec![] };
