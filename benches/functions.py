@@ -10,7 +10,10 @@
 - `shuffle`: the reads of the exchanges of a query, beside those of Starling's formula, 2·s·r for each.
 - `ablation`: TPC-H 12 with latencies as in the paper, and its remedies one after the other (Starling,
   Fig. 15).
-- `scale_up`: what is expected of TPC-H 12 on AWS Lambda with larger tables, beside the paper's Fig. 14.
+- `scale_up`: what is expected of TPC-H on AWS Lambda over 1 TB and 10 TB, at today's prices. Tables are
+  planned as if they had so many times their rows, and functions compute as those that were measured (section
+  `model`). TPC-H 12 beside the paper's Fig. 14, all queries beside its Fig. 9, and the choice of the planner
+  beside the best of an exhaustive sweep over the numbers of tasks.
 - `model`: what was expected of each number of shards, after functions were calibrated with TPC-H 1, beside
   what happened, and how far the choice is from the best.
 """
@@ -25,7 +28,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +44,15 @@ FUNCTIONS = 2
 SMALL = "select count(*) as n, max(n_name) as last from nation"
 SWEEP = (1, 2, 4, 8)
 
+# What is planned: terabytes, and how many functions run at the same time (Starling, §6.1, had 5,000 at most).
+SCALES = {1: 1000, 10: 5000}
+# Tables that have the same rows at any scale.
+FIXED = ("nation", "region")
+# The geometric mean of the seconds of queries over 1 TB, read off, and those without (Starling, Fig. 9).
+FIGURE_9 = 21.0
+NOT_IN_FIGURE_9 = (11, 21, 22)
+# How many tasks read tables in Fig. 14: one for each object.
+OBJECTS_OF_FIGURE_14 = 890
 # Seconds and dollars of Q12 at scale factor 1000, by joining tasks (Starling, Fig. 14, read off).
 FIGURE_14 = {
     16: (28.0, 0.157),
@@ -190,21 +202,103 @@ def model(functions: wb.functions.Functions, numbers: list[int], tables: dict[st
     return {"rates": rates, "rows": rows}
 
 
-def scale(server: str, factor: float, tables: dict[str, str]) -> Row:
-    """Ask what TPC-H 12 is expected to take on AWS Lambda with tables that are larger; nothing runs."""
-    functions = wb.functions.connect(
-        function="none", bucket="s3://whimbrel/none", s3=server, concurrency=1000
-    )
+def lambdas(server: str, rates: Row, concurrency: int) -> wb.functions.Functions:
+    """Get functions of AWS Lambda that compute as those of this machine; nothing runs there."""
+    usual = wb.functions.connect(function="none", bucket="s3://whimbrel/none", s3=server).rates
+    own = replace(usual, compute=rates["compute"], rows=rates["rows"])
+    settings: Row = {"function": "none", "bucket": "s3://whimbrel/none", "s3": server}
+    return wb.functions.connect(**settings, concurrency=concurrency, rates=own)
+
+
+def with_tasks(plan: Any, sources: int, others: int) -> Any:
+    """Get the plan with so many tasks in each stage that reads a table, and in each of the others."""
+    stages = plan.stage_shards()
+    return plan.with_stage_shards([sources if reads_source else others for _, _, reads_source in stages])
+
+
+def figure_14(functions: wb.functions.Functions, tables: Row) -> list[Row]:
+    """Get what is expected of TPC-H 12 with the tasks that the paper's had."""
     rows: list[Row] = []
     for shards, (seconds, dollars) in FIGURE_14.items():
         plan = wb.sql(text(12), shards=shards, on=functions, **tables)._plan
-        expected = functions._expect(plan, factor)
+        expected = functions._expect(with_tasks(plan, OBJECTS_OF_FIGURE_14, shards))
         rows.append({"shards": shards, "seconds": expected.seconds, "dollars": expected.dollars})
         print(
-            f"TPC-H 12 over {factor:.0f} times the tables in {shards:3} shards: {expected.seconds:6.1f} s "
-            f"${expected.dollars:.3f}; Starling {seconds:.1f} s ${dollars:.3f}"
+            f"TPC-H 12 over 1 TB, {shards:3} tasks that join: {expected.seconds:5.1f} s "
+            f"${expected.dollars:.3f}; Starling {seconds:.1f} s ${dollars:.3f}",
+            flush=True,
         )
-    return {"factor": factor, "rows": rows, "starling": FIGURE_14}
+    return rows
+
+
+def sweep(functions: wb.functions.Functions, query: str, most: int, tables: Row) -> tuple[Row, int]:
+    """Find the best numbers of tasks among all on a grid, for each way that a query is planned."""
+    grid = sorted({min(round(2 ** (step / 2)), most) for step in range(2 * most.bit_length() + 1)})
+    best: Row | None = None
+    shapes: set[str] = set()
+    count = 0
+    for shards in grid:
+        plan = wb.sql(query, shards=shards, on=functions, **tables)._plan
+        # Plans that differ in the number of shards only are one.
+        shape = with_tasks(plan, 2, 2).explain()
+        if shape in shapes:
+            continue
+        shapes.add(shape)
+        for sources in grid:
+            for others in grid:
+                expected = functions._expect(with_tasks(plan, sources, others))
+                count += 1
+                point = {"seconds": expected.seconds, "dollars": expected.dollars, "tasks": expected.tasks}
+                if best is None or product(point) < product(best):
+                    best = point
+    assert best is not None
+    return best, count
+
+
+def product(point: Row) -> float:
+    """Get what the knee has the least of."""
+    return point["seconds"] * point["dollars"]
+
+
+def expected_at_scale(functions: wb.functions.Functions, number: int, most: int, tables: Row) -> Row:
+    """Get what is expected of a query as it is planned, beside the best of a sweep."""
+    start = time.perf_counter()
+    query = wb.sql(text(number), on=functions, **tables)
+    planning = time.perf_counter() - start
+    expected = functions._expect(query._plan)
+    own: Row = {"seconds": expected.seconds, "dollars": expected.dollars, "tasks": expected.tasks}
+    best, plans = sweep(functions, text(number), most, tables)
+    regret = product(own) / product(best)
+    print(
+        f"TPC-H {number:2}: {own['seconds']:6.1f} s ${own['dollars']:.3f} in {own['tasks']}; best of {plans} "
+        f"{best['seconds']:6.1f} s ${best['dollars']:.3f}, {regret:.2f}; planned in {planning:.2f} s",
+        flush=True,
+    )
+    return {"query": number, "planning": planning, **own, "best": best, "plans": plans, "regret": regret}
+
+
+def scale_up(server: str, scale: float, rates: Row, numbers: list[int], urls: dict[str, str]) -> Row:
+    """Ask what queries are expected to take on AWS Lambda with tables that are larger; nothing runs."""
+    results: Row = {"starling": {"figure_9": FIGURE_9, "figure_14": FIGURE_14}, "scales": []}
+    for terabytes, concurrency in SCALES.items():
+        functions = lambdas(server, rates, concurrency)
+        factor = 1000 * terabytes / scale
+        tables: Row = {name: wb.read(url, scale=1 if name in FIXED else factor) for name, url in urls.items()}
+        print(f"over {terabytes} TB, on up to {concurrency} functions:")
+        rows = [expected_at_scale(functions, number, concurrency, tables) for number in numbers]
+        of_figure = [row for row in rows if row["query"] not in NOT_IN_FIGURE_9]
+        means = {
+            kind: statistics.geometric_mean(row[kind] for row in of_figure) for kind in ("seconds", "dollars")
+        }
+        print(
+            f"{terabytes} TB, geometric mean of {len(of_figure)} queries: {means['seconds']:.1f} s "
+            f"${means['dollars']:.3f}; Starling {FIGURE_9} s at 1 TB"
+        )
+        result: Row = {"terabytes": terabytes, "concurrency": concurrency, "rows": rows, "means": means}
+        results["scales"].append(result)
+        if terabytes == 1:
+            results["figure_14"] = figure_14(functions, tables)
+    return results
 
 
 def arguments_of_command() -> argparse.Namespace:
@@ -229,6 +323,8 @@ def main() -> None:
     command = [sys.executable, TPCH / "data.py", arguments.scale]
     folder = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
     wb.config(progress=False)
+    known = json.loads(arguments.out.read_text()) if arguments.out.is_file() else {}
+    measured: Row = {}
     bucket = f"s3://whimbrel/bench-{arguments.scale}"
     prices = "aws-us-east-1-x86"
     with wb.functions.start(FUNCTIONS, bucket=bucket, s3=server, small=0, prices=prices) as functions:
@@ -236,15 +332,22 @@ def main() -> None:
         measurements: dict[str, Callable[[], Row]] = {
             "tpch": lambda: tpch(functions, arguments.queries, arguments.turns, tables),
             "model": lambda: model(functions, arguments.queries, tables),
-            "scale_up": lambda: scale(server, 1000 / float(arguments.scale), tables),
+            "scale_up": lambda: scale_up(
+                server,
+                float(arguments.scale),
+                {**known, **measured}["model"]["rates"],
+                arguments.queries,
+                tables,
+            ),
             "small": lambda: small(arguments.turns, tables),
             "shuffle": lambda: shuffle(bucket, tables),
             "ablation": lambda: ablation(server, bucket, arguments.turns, tables),
         }
-        measured = {name: measurements[name]() for name in SECTIONS if name in arguments.sections}
-    is_part = len(measured) < len(SECTIONS) and arguments.out.is_file()
-    known = json.loads(arguments.out.read_text()) if is_part else {}
-    document = {**known, "machine": machine(), "scale": arguments.scale, **measured}
+        for name in SECTIONS:
+            if name in arguments.sections:
+                measured[name] = measurements[name]()
+    is_part = len(measured) < len(SECTIONS)
+    document = {**(known if is_part else {}), "machine": machine(), "scale": arguments.scale, **measured}
     arguments.out.write_text(json.dumps(document, indent=1) + "\n")
     print(f"written to {arguments.out}")
 

@@ -125,7 +125,7 @@ def test_explain_shows_what_is_expected_and_the_choice(
     query = wb.sql(GROUPS, on=functions, rows=rows)
     text = query.explain()
     assert "on functions" in text and "stage 0:" in text and "GETs" in text
-    assert len(re.findall(r"^  \* \d+ shards?:", text, re.MULTILINE)) == 1
+    assert len(re.findall(r"^  \* \d+ shards( in stages of [\d, ]+ tasks)?:", text, re.MULTILINE)) == 1
     analyzed = query.explain(analyze=True)
     assert "happened:" in analyzed and "| was" in analyzed
 
@@ -146,6 +146,43 @@ def test_goals_choose_among_the_numbers_of_shards(rows: str) -> None:
     for wrong in ({}, {"max_cost": 1.0, "knee": True}, {"max_cost": -1.0}, {"max_latency": "soon"}):
         with pytest.raises(wb.InvalidError):
             functions.within(**wrong)  # type: ignore[arg-type]
+
+
+def test_stages_have_numbers_of_tasks_of_their_own(rows: str) -> None:
+    with wb.functions.start(64, small=0, prices="aws-us-east-1-x86") as functions:
+        table = wb.read(rows, scale=1000)
+        query = wb.sql(GROUPS, on=functions, rows=table)
+        (chosen,) = (choice for choice in query._choices if choice.chosen)
+        assert len(set(chosen.tasks)) > 2 and max(chosen.tasks) <= 64, chosen
+        others = [choice for choice in query._choices if choice != chosen]
+        products = [choice.seconds * choice.dollars for choice in others]
+        assert chosen.seconds * chosen.dollars < min(products)
+        tasks = ", ".join(map(str, chosen.tasks))
+        assert f"  * {chosen.shards} shards in stages of {tasks} tasks:" in query.explain()
+        # A number that is given is that of all stages.
+        fixed = functions._expect(wb.sql(GROUPS, on=functions, rows=table, shards=8)._plan)
+        assert set(fixed.tasks) == {8, 1}
+        stages = query._plan.stage_shards()
+        plan = wb.sql(GROUPS, on=functions, rows=rows, shards=5)._plan
+        assert len(stages) == len(plan.stage_shards())
+        changed = wb.ShardedStream(plan.with_stage_shards([1, 2, 3][: len(stages)]))
+        assert values(changed.to_rows(on=functions)) == values(wb.sql(GROUPS, rows=rows).to_rows())
+
+
+def test_tables_that_are_planned_as_if_they_were_larger_do_not_run(
+    functions: wb.functions.LocalFunctions, rows: str
+) -> None:
+    table = wb.read(rows, scale=1000)
+    few, many = (functions._expect(wb.sql(GROUPS, rows=t, shards=2)._plan) for t in (rows, table))
+    assert 500 < many.stages[0].source_bytes / few.stages[0].source_bytes < 1500
+    for on in (None, functions):
+        with pytest.raises(wb.InvalidError, match="leave out scale= to run the query"):
+            wb.sql(GROUPS, rows=table, on=on, shards=2).collect()
+    with pytest.raises(wb.InvalidError, match="leave out scale="):
+        table.to_bytes()
+    for wrong in (0, -1, float("nan"), float("inf")):
+        with pytest.raises(wb.InvalidError, match="scale is a number above zero"):
+            wb.read(rows, scale=wrong)
 
 
 def test_two_pools_share_a_query(rows: str, tmp_path: Path) -> None:
@@ -550,6 +587,26 @@ def test_tables_and_objects_in_a_bucket(server: str | None, rows: str) -> None:
         bill = result.bill
         assert bill is not None and bill.table_gets > 0 and bill.written_bytes > 0
         assert functions.sweep("0s") == (0, 0)
+
+
+@on_s3
+@pytest.mark.usefixtures("environment")
+def test_a_task_opens_the_objects_that_it_reads(rows: str, tmp_path: Path) -> None:
+    assert S3 is not None
+    parts, count = tmp_path / "parts", 12
+    parts.mkdir()
+    for part in range(count):
+        some = wb.sql(f"select * from rows where n % {count} = {part}", rows=rows)
+        some.to_polars().write_parquet(parts / f"{part:02}.parquet")
+    with wb.functions.start(2, small=0, bucket="s3://whimbrel/parts", s3=S3) as functions:
+        query = wb.sql(GROUPS, on=functions, rows=functions.upload(str(parts)), shards=4)
+        result = query.collect()
+        assert values(result) == values(wb.sql(GROUPS, rows=rows).to_rows())
+        assert result.bill is not None
+        # Two requests open an object, and two read it. Three tasks begin within one that another reads.
+        requests = functions._expect(query._plan).stages[0].gets
+        assert requests == 2 * count + 2 * (count + 3)
+        assert 3 * count < result.bill.table_gets <= requests + 2 * 3
 
 
 FAULTS: dict[str, list[Fault]] = {

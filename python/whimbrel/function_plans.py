@@ -51,14 +51,17 @@ class PlannedStage:
 @dataclass(frozen=True)
 class Choice:
     """
-    A number of shards that a query could have run in (Starling, Fig. 14).
+    A way that a query could have run (Starling, Fig. 14).
 
     Attributes
     ----------
     shards
-        The number of shards.
+        The number of shards that it was planned in.
     seconds, dollars, gb_seconds
         What it is expected to take.
+    tasks
+        How many tasks each stage has, those before others first: as many as there are shards, or another
+        number in each stage.
     chosen
         Whether it is the one that runs.
     """
@@ -67,7 +70,8 @@ class Choice:
     seconds: float
     dollars: float
     gb_seconds: float
-    chosen: bool
+    tasks: tuple[int, ...]
+    chosen: bool = False
 
 
 @dataclass(frozen=True)
@@ -115,6 +119,11 @@ class FunctionPlan:
     gb_seconds: float
     alone: tuple[PoolForecast, ...]
 
+    @property
+    def tasks(self) -> tuple[int, ...]:
+        """How many tasks each stage has."""
+        return tuple(stage.tasks for stage in self.stages)
+
     @staticmethod
     def of(values: Mapping[str, Any]) -> FunctionPlan:
         """Make the plan of the native half's values."""
@@ -157,10 +166,12 @@ class FunctionPlan:
             lines.append(f"  {pool.pool} pool alone: {pool.seconds:.2f} s, ${pool.dollars:.6f}")
         if bill is not None:
             lines.append(f"  happened: {bill.seconds:.2f} s, {bill}")
-        for choice in choices or []:
+        for place, choice in enumerate(choices or []):
             mark = "*" if choice.chosen else " "
+            is_changed = any(choice.shards == other.shards for other in (choices or [])[:place])
+            tasks = f" in stages of {', '.join(map(str, choice.tasks))} tasks" if is_changed else ""
             lines.append(
-                f"  {mark} {choice.shards} shards: {choice.seconds:.2f} s, ${choice.dollars:.6f}, "
+                f"  {mark} {choice.shards} shards{tasks}: {choice.seconds:.2f} s, ${choice.dollars:.6f}, "
                 f"{choice.gb_seconds:.2f} GB-s"
             )
         return "\n".join(lines) + "\n"

@@ -23,7 +23,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -55,6 +55,9 @@ __all__ = [
 
 _LAMBDA_PRICES = "aws-us-east-1-x86"
 _OWN_PRICES = "own-machines"
+
+# For how many plans of a query the number of tasks in each stage is looked for.
+_PLANS = 3
 
 
 class Functions(RemoteRuntime):
@@ -238,8 +241,8 @@ class Functions(RemoteRuntime):
     def _begin(self) -> native.Functions:
         return self._native.for_query()
 
-    def _expect(self, plan: native.Plan, scale: float = 1.0) -> FunctionPlan:
-        return FunctionPlan.of(self._native.explain(plan, scale))
+    def _expect(self, plan: native.Plan) -> FunctionPlan:
+        return FunctionPlan.of(self._native.explain(plan))
 
     def _choose_shards(self, planned: Callable[[int], Query]) -> Query:
         counts = sorted({min(2**power, self.cores) for power in range(self.cores.bit_length() + 1)})
@@ -249,13 +252,32 @@ class Functions(RemoteRuntime):
             expected.append(self._expect(queries[-1]._plan))
             if expected[-1].runs_here:
                 break
-        chosen = self._goal.choose([(e.seconds, e.dollars, e.gb_seconds) for e in expected])
-        query = queries[chosen]
-        query._choices = [
-            Choice(shards, e.seconds, e.dollars, e.gb_seconds, place == chosen)
-            for place, (shards, e) in enumerate(zip(counts, expected, strict=False))
+        choices = [
+            Choice(shards, e.seconds, e.dollars, e.gb_seconds, e.tasks)
+            for shards, e in zip(counts, expected, strict=False)
         ]
-        return query
+        # Few shards may have another plan than many. For the best plans, their best number is a beginning.
+        beginnings: dict[str, int] = {}
+        for place, query in enumerate(queries):
+            stages = len(query._plan.stage_shards())
+            shape = query._plan.with_stage_shards([2] * stages).explain()
+            best = beginnings.setdefault(shape, place)
+            beginnings[shape] = [best, place][self._best([choices[best], choices[place]])]
+        left = list(beginnings.values())
+        for _ in range(min(_PLANS, len(left))):
+            place = left.pop(self._best([choices[place] for place in left]))
+            plan, values = self._native.choose_tasks(queries[place]._plan, self._goal)
+            e = FunctionPlan.of(values)
+            if e.tasks != choices[place].tasks:
+                queries.append(queries[place]._with_plan(plan))
+                choices.append(Choice(counts[place], e.seconds, e.dollars, e.gb_seconds, e.tasks))
+        chosen = self._best(choices)
+        choices[chosen] = replace(choices[chosen], chosen=True)
+        queries[chosen]._choices = choices
+        return queries[chosen]
+
+    def _best(self, choices: list[Choice]) -> int:
+        return self._goal.choose([(c.seconds, c.dollars, c.gb_seconds) for c in choices])
 
     def __repr__(self) -> str:
         return f"Functions({self._settings['function']!r}, bucket={self.bucket!r})"

@@ -66,6 +66,12 @@ class Query(ShardedStream):
         # The candidates stay with the session that planned the query.
         return ShardedStream(self._plan).__reduce__()
 
+    def _with_plan(self, plan: native.Plan) -> Query:
+        """Get the same query with another plan."""
+        query = Query(plan, self._list_candidates)
+        query._on = self._on
+        return query
+
     def candidates(self) -> list[Candidate]:
         """
         List the candidate plans of this query, with the estimated cost of each.

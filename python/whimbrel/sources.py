@@ -30,6 +30,7 @@ def read(
     header: bool | None = None,
     delimiter: str | None = None,
     ranges: tuple[str, Sequence[int]] | None = None,
+    scale: float | None = None,
     **ingress: Any,
 ) -> ShardedStream:
     """
@@ -59,6 +60,10 @@ def read(
         about in order of it: ``("order", [1000, 2000])`` makes three shards. Files that are cut at the same
         values lie together: a join on these columns moves nothing. By default, shards are cut evenly
         between rows.
+    scale
+        Plan as if the files had so many times their rows, to see with ``explain`` what a query would take
+        over tables that are not there yet. Integer columns with many values are taken for keys, and get more
+        of them. Such a query does not run.
     **ingress
         How rows become events, each by name:
 
@@ -102,7 +107,7 @@ def read(
     listed = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     names = [os.fspath(path) for path in listed]
     cut = None if ranges is None else (ranges[0], list(ranges[1]))
-    plan = native.files(names, shard_count(shards), format, header, delimiter, cut)
+    plan = native.files(names, shard_count(shards), format, header, delimiter, cut, scale)
     return ShardedStream(Ingress(time, end, **check_settings(ingress)).apply(plan))
 
 

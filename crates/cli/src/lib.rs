@@ -33,6 +33,7 @@ use error::{EXIT_USAGE, Error};
 use std::ffi::OsString;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
+use whimbrel_session::functions::wait_for_clean_up;
 use whimbrel_sharded::action::remove_partial_files;
 
 /// Runs the command with these arguments, the name of the program first, and returns its exit code. `python`
@@ -55,6 +56,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, python: Option<PathBuf
     let result = catch_unwind(AssertUnwindSafe(|| subcommand::run(arguments, python)));
     // A query that was cancelled may still write on a thread that nobody waits for.
     remove_partial_files();
+    wait_for_clean_up();
     match result.unwrap_or_else(|payload| Err(Error::panic(&*payload))) {
         Ok(()) => 0,
         Err(error) => {

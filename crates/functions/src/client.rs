@@ -4,11 +4,12 @@ use crate::bill::{Bill, Finished};
 use crate::billing::{Account, Billed, Metered};
 use crate::bucket::{Bucket, BucketAddress};
 use crate::coordinator::{
-    self, Board, Combining, JobSettings, QUERIES, STAGES, ScheduleSettings, Start, Units, wait_for_clean_up,
+    self, Board, CombineCosts, Combining, JobSettings, QUERIES, STAGES, ScheduleSettings, Start,
+    wait_for_clean_up,
 };
 use crate::hedged_store::Stragglers;
 use crate::invoke::{FunctionAddress, Invoke, Invoker};
-use crate::model::{Forecast, Model, PoolModel, Rates, is_small};
+use crate::model::{Expected, Forecast, Goal, Model, PoolModel, Rates, Shape, choose_tasks, is_small};
 use crate::plan::Plan;
 use crate::pools::{BasePool, Pool, Pools};
 use crate::prices::{PriceSheet, Prices};
@@ -20,6 +21,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use whimbrel_plan::{References, Stream};
+use whimbrel_sharded::program::Programs;
 use whimbrel_sharded::runtime::{Execution, Network, Progress, RemoteRuntime, Sink, TransferCosts};
 use whimbrel_sharded::{JobSpec, Memory, Options};
 
@@ -110,12 +112,19 @@ struct Base {
     model: PoolModel,
 }
 
-/// The thread that talks to functions. It ends when everything has been removed that queries have written.
-struct QueryNetwork(Network);
+/// The thread that talks to functions. It goes on when nobody needs it any more, until everything has been
+/// removed that queries have written.
+struct QueryNetwork(Arc<Network>);
 
 impl Drop for QueryNetwork {
     fn drop(&mut self) {
-        wait_for_clean_up(CLEAN_UP_WAIT);
+        let network = Arc::clone(&self.0);
+        let end = move || {
+            wait_for_clean_up(CLEAN_UP_WAIT);
+            drop(network);
+        };
+        // Without another thread nobody waits: what is left in the bucket is found by a sweep.
+        let _ = std::thread::Builder::new().name("whimbrel-clean-up".to_string()).spawn(end);
     }
 }
 
@@ -148,7 +157,7 @@ impl Functions {
             pool: Pool::new(invoker, settings.job.schedule.concurrency, settings.memory),
             base: None,
             bucket: Arc::new(Bucket::open(&settings.bucket, settings.stragglers)?),
-            network: Arc::new(QueryNetwork(Network::start()?)),
+            network: Arc::new(QueryNetwork(Arc::new(Network::start()?))),
             tables: Tables::of_process(),
             bills: Default::default(),
             board: Board::default(),
@@ -218,15 +227,22 @@ impl Functions {
         self.board.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What a query is expected to take and to cost; if its tables were `scale` times as large, for `scale`
-    /// other than one.
+    /// What a query is expected to take and to cost.
     ///
     /// # Errors
     /// `Plan` if it cannot run on functions.
-    pub fn explain(&self, stream: &Stream, options: &Options, scale: f64) -> Result<Forecast> {
-        let (_, plan) = self.plan(stream, options)?;
-        let units = Units::of(plan, &self.combining());
-        Ok(self.model().forecast(&units, self.settings.small, scale))
+    pub fn explain(&self, stream: &Stream, options: &Options) -> Result<Forecast> {
+        let programs = Programs::new(stream, &self.task_options(stream, options)?)?;
+        Ok(self.combined(&programs).1)
+    }
+
+    /// The query with the number of tasks in each stage that serves a goal best, and what it is expected to
+    /// take. Stages whose shards mean something keep them, as do queries that run in this process.
+    ///
+    /// # Errors
+    /// As [`explain`](Functions::explain).
+    pub fn choose_tasks(&self, stream: &Stream, options: &Options, goal: Goal) -> Result<(Stream, Forecast)> {
+        choose_tasks(stream, self.cores(), goal, |stream| self.explain(stream, options))
     }
 
     /// How fast these functions are thought to be.
@@ -249,12 +265,17 @@ impl Functions {
     /// What is expected of queries.
     fn model(&self) -> Model {
         let base = self.base.as_ref().map(|base| (base.model.clone(), base.pool.wait));
-        Model::of(&self.settings.job, self.pool_model(), base)
+        Model::of(&self.settings.job, self.pool_model(), base, self.operator_memory())
     }
 
     /// The megabytes of memory that each function has at least.
     fn memory(&self) -> u32 {
         self.base.iter().map(|base| base.model.memory).fold(self.settings.memory, u32::min)
+    }
+
+    /// How many bytes the operators of a task may hold.
+    fn operator_memory(&self) -> u64 {
+        (f64::from(self.memory()) * OPERATOR_MEMORY) as u64 * (1 << 20)
     }
 
     /// The prices of queries.
@@ -277,30 +298,46 @@ impl Functions {
         Pools::new(elastic, self.base.as_ref().map(|base| base.pool.clone()))
     }
 
-    /// The specification and the plan of a query.
-    fn plan(&self, stream: &Stream, options: &Options) -> Result<(JobSpec, Arc<Plan>)> {
+    /// What the tasks of a query are run with.
+    fn task_options(&self, stream: &Stream, options: &Options) -> Result<Options> {
         if !stream.properties().bounded {
             return plan_err!(
                 "functions run queries that end, and this one reads a source that does not; run it in this process"
             );
         }
-        let memory = (f64::from(self.memory()) * OPERATOR_MEMORY) as u64 * (1 << 20);
         let memory = match options.memory {
-            Memory::Query(bytes) | Memory::Channel(bytes) => Memory::Channel(bytes.min(memory)),
-            Memory::Unlimited => Memory::Channel(memory),
+            Memory::Query(bytes) | Memory::Channel(bytes) => bytes.min(self.operator_memory()),
+            Memory::Unlimited => self.operator_memory(),
         };
-        let spec = JobSpec::of(stream, &Options { memory, ..options.clone() }, &self.references)?;
+        Ok(Options { memory: Memory::Channel(memory), ..options.clone() })
+    }
+
+    /// The specification and the plan of a query.
+    fn plan(&self, stream: &Stream, options: &Options) -> Result<(JobSpec, Arc<Plan>)> {
+        let spec = JobSpec::of(stream, &self.task_options(stream, options)?, &self.references)?;
         let plan = Arc::new(Plan::of(&spec, &self.references)?);
         Ok((spec, plan))
     }
 
-    /// Which shuffles are combined.
-    fn combining(&self) -> Combining {
-        match self.settings.combine {
-            Some(true) => Combining::Always,
-            Some(false) => Combining::Never,
-            None => Combining::WhereCheaper(self.settings.prices.clone(), self.settings.memory),
-        }
+    /// Which shuffles of a query are combined, and what it is expected to take then. Combining saves requests
+    /// and takes time, so both ways are looked at.
+    fn combined(&self, programs: &Programs) -> (Combining, Forecast) {
+        let costs = CombineCosts {
+            prices: self.settings.prices.clone(),
+            memory: self.settings.memory,
+            transfer: self.rates().transfer,
+        };
+        let ways = match self.settings.combine {
+            Some(true) => vec![Combining::Always],
+            Some(false) => vec![Combining::Never],
+            None => vec![Combining::Never, Combining::WhereCheaper(costs)],
+        };
+        let forecast =
+            |way: &Combining| self.model().forecast(&Shape::of(programs, way), self.settings.small);
+        let mut forecasts: Vec<Forecast> = ways.iter().map(forecast).collect();
+        let expected: Vec<Expected> = forecasts.iter().map(Forecast::expected).collect();
+        let place = Goal::Knee.choose(&expected);
+        (ways[place].clone(), forecasts.swap_remove(place))
     }
 
     /// Copies a file, or all files of a folder, to the bucket, for queries that read it there; where it is
@@ -401,11 +438,12 @@ impl RemoteRuntime for Functions {
             Some(_) => plan.programs.stage_digests(&self.references)?,
             None => vec![],
         };
+        let (combining, _) = self.combined(&plan.programs);
         let start = Start {
             spec,
             plan,
             digests,
-            combining: self.combining(),
+            combining,
             settings: self.job_settings(),
             pools: self.pools(),
             bucket: Arc::new(self.bucket.for_query()),

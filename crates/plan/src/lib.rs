@@ -13,7 +13,8 @@
 //! 2. [`source`]: where rows come from, as far as a plan has to know; [`Series`]: numbers at equal distances;
 //! 3. [`nodes`]: the extension nodes, one file each;
 //! 4. [`Properties`] and [`properties()`]: what is known of a result before it runs, [`Placement`]: how it
-//!    lies over its shards; [`estimate`]: what is expected of it, from what the sources know of themselves;
+//!    lies over its shards; [`stage_shards()`]: how many each stage has; [`estimate`]: what is expected of
+//!    it, from what the sources know of themselves;
 //! 5. [`Agg`]: the aggregates of a stream; [`unmaintained`]: what can be kept up to date over a live source;
 //!    [`physical()`]: from logical to executable expressions, the one way it is done; [`optimizer_rules()`];
 //!    [`with_room()`]: deep trees; [`interrupted()`]: plans that nobody waits for any more;
@@ -61,6 +62,7 @@ mod series;
 mod single_value;
 mod sort_key;
 mod stack;
+mod stage_shards;
 mod stream;
 mod value_errors;
 
@@ -94,5 +96,6 @@ pub use single_value::single_value;
 pub use sort_key::{has_sort_key, have_sort_keys, is_order, sort_key};
 pub use source::{Location, PlanSource, Source, SourceInfo, source_of};
 pub use stack::{with_room, with_room_for, with_room_if};
+pub use stage_shards::{StageShards, stage_shards, with_stage_shards};
 pub use stream::{Call, GROUPING_ID, Groups, JoinHow, JoinKind, Stream, is_work_table};
 pub use value_errors::reword_value_error;

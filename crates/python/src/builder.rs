@@ -15,6 +15,7 @@ use std::sync::Arc;
 use whimbrel_plan::nodes::Fill;
 use whimbrel_plan::{
     Agg, AggFunction, Call as AggregateCall, Duration, Groups, JoinHow, JoinKind, Scope, Stream,
+    stage_shards, with_stage_shards,
 };
 use whimbrel_temporal::operators::{Fraction, SessionCap};
 use whimbrel_temporal::{Closed, DurationRule, Lifetimes, StartRule};
@@ -216,6 +217,18 @@ impl NativePlan {
     /// The plan as text.
     fn explain(&self) -> PyResult<String> {
         self.stream.explain().or_raise()
+    }
+
+    /// The stages of the plan, that of the result first: how many shards each has, whether there may be any
+    /// number of them, and whether it reads a source.
+    fn stage_shards(&self) -> PyResult<Vec<(usize, bool, bool)>> {
+        let stages = stage_shards(self.stream.plan()).or_raise()?;
+        Ok(stages.into_iter().map(|stage| (stage.shards, stage.is_free, stage.reads_source)).collect())
+    }
+
+    /// The plan with so many shards in its stages, where there may be any number.
+    fn with_stage_shards(&self, shards: Vec<usize>) -> PyResult<NativePlan> {
+        NativePlan::wrap(with_stage_shards(self.stream.plan(), &shards).and_then(Stream::from_plan))
     }
 
     /// The plan as bytes, which any process reads; functions of Python are pickled or refused.

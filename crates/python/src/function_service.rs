@@ -196,11 +196,24 @@ impl NativeFunctions {
         self.functions.progress()
     }
 
-    /// What a plan is expected to take and to cost, over tables that are so many times as large.
-    fn explain<'py>(&self, py: Python<'py>, plan: &NativePlan, scale: f64) -> PyResult<Bound<'py, PyDict>> {
-        let explain = || self.functions.explain(&plan.stream, &Options::default(), scale);
+    /// What a plan is expected to take and to cost.
+    fn explain<'py>(&self, py: Python<'py>, plan: &NativePlan) -> PyResult<Bound<'py, PyDict>> {
+        let explain = || self.functions.explain(&plan.stream, &Options::default());
         let forecast = detach(py, explain).or_raise()?;
         forecast_dict(py, &forecast)
+    }
+
+    /// A plan with the number of tasks in each stage that serves a goal best, and what it is expected to
+    /// take.
+    fn choose_tasks<'py>(
+        &self,
+        py: Python<'py>,
+        plan: &NativePlan,
+        goal: &NativeFunctionGoal,
+    ) -> PyResult<(NativePlan, Bound<'py, PyDict>)> {
+        let choose = || self.functions.choose_tasks(&plan.stream, &Options::default(), goal.goal);
+        let (stream, forecast) = detach(py, choose).or_raise()?;
+        Ok((NativePlan { stream }, forecast_dict(py, &forecast)?))
     }
 
     /// Copies a file to the bucket; where it is then.

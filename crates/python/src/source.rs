@@ -16,6 +16,7 @@ use whimbrel_plan::{Partitioning, Ranges, Source, Stream, TimeSpec, source_of};
 use whimbrel_session::durable::wall_duration;
 use whimbrel_sharded::dataset::{
     FileDataset, FileFormat, FollowDataset, LiveDataset, LiveSender, LiveTime, MemoryDataset, ReadOptions,
+    ScaledDataset,
 };
 use whimbrel_temporal::{Disorder, IngressOptions, OnCompleted, Punctuate};
 
@@ -39,7 +40,8 @@ fn scan(name: &str, source: Arc<dyn Source>) -> PyResult<NativePlan> {
 /// # Errors
 /// `InvalidError` if an option is wrong; `DataError` if there is no such file, or one is broken.
 #[pyfunction]
-#[pyo3(signature = (paths, shards, format = None, header = None, delimiter = None, ranges = None))]
+#[pyo3(signature = (paths, shards, format = None, header = None, delimiter = None, ranges = None, scale = None))]
+#[expect(clippy::too_many_arguments, reason = "the options of one call, each with a name in Python")]
 pub fn files(
     py: Python<'_>,
     paths: Vec<String>,
@@ -48,6 +50,7 @@ pub fn files(
     header: Option<bool>,
     delimiter: Option<&str>,
     ranges: Option<(String, Vec<i64>)>,
+    scale: Option<f64>,
 ) -> PyResult<NativePlan> {
     let shards = shards.map(|count| count.0);
     let mut options = ReadOptions { shards, ..read_options(format, header, delimiter)? };
@@ -55,7 +58,11 @@ pub fn files(
         options.ranges = Some(Ranges::try_new(column, bounds).or_raise()?);
     }
     let dataset = detach(py, || FileDataset::open_as(&paths, &options)).or_raise()?;
-    scan(stem(&paths), Arc::new(dataset))
+    let dataset: Arc<dyn Source> = match scale {
+        Some(scale) => Arc::new(ScaledDataset::try_new(Arc::new(dataset), scale).or_raise()?),
+        None => Arc::new(dataset),
+    };
+    scan(stem(&paths), dataset)
 }
 
 /// A plan over files that come and grow, by paths and patterns.

@@ -9,7 +9,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use whimbrel_functions::{
-    BucketAddress, FunctionAddress, FunctionService, Functions, FunctionsSettings, PriceSheet, ServiceOptions,
+    BucketAddress, CLEAN_UP_WAIT, FunctionAddress, FunctionService, Functions, FunctionsSettings, PriceSheet,
+    ServiceOptions,
 };
 use whimbrel_plan::Stream;
 use whimbrel_sharded::Options;
@@ -30,6 +31,12 @@ pub const SCHEME: &str = "functions";
 /// As [`whimbrel_functions::serve`].
 pub fn serve() -> Result<Infallible> {
     whimbrel_functions::serve(Arc::new(PlanReferences))
+}
+
+/// Waits until everything has been removed that queries of this process have written, for ten seconds at
+/// most. Who ends the process calls this last.
+pub fn wait_for_clean_up() {
+    whimbrel_functions::wait_for_clean_up(CLEAN_UP_WAIT);
 }
 
 /// Functions that are there.

@@ -20,4 +20,6 @@ pub use job::{Board, JobSettings, Start, start};
 pub use keys::{QUERIES, STAGES};
 pub use pending_clean_up::wait_for_clean_up;
 pub use schedule::ScheduleSettings;
-pub use units::{Combining, Groups, Units};
+#[cfg(test)]
+pub use units::Units;
+pub use units::{CombineCosts, Combining, Groups};

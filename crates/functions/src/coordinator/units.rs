@@ -15,13 +15,14 @@ use std::ops::Range;
 use std::sync::Arc;
 use whimbrel_sharded::runtime::QueueId;
 
-/// For how long a combining task runs beside its requests, in seconds: its invocation, and two transfers. A
-/// guess that is too low costs time, one that is too high reads.
-const COMBINE_SECONDS: f64 = 0.5;
+/// For how long a combining task runs beside its transfers, in seconds.
+const COMBINE_SECONDS: f64 = 0.1;
 
-/// How many combining tasks there are at least for each hundred producers. The bytes of a shuffle are not
-/// known when its tasks are counted, so this is what keeps a task from combining too much.
+/// How many combining tasks there are at least for each hundred producers.
 const COMBINERS: usize = 4;
+
+/// About how many bytes a task combines at most: it reads them, holds them, and writes them.
+const COMBINED_BYTES: f64 = 256e6;
 
 /// The work of a query.
 pub struct Units {
@@ -66,9 +67,10 @@ pub struct Groups {
 }
 
 impl Groups {
-    /// The groups with the fewest reads for so many combining tasks at least: `s/p = r/f`.
-    pub fn of(producers: usize, consumers: usize) -> Groups {
-        let combiners = (producers.div_ceil(100) * COMBINERS).max(COMBINERS) as f64;
+    /// The groups with the fewest reads (`s/p = r/f`) for as few combining tasks as so many bytes allow.
+    pub fn of(producers: usize, consumers: usize, bytes: f64) -> Groups {
+        let combiners = (producers.div_ceil(100) * COMBINERS) as f64;
+        let combiners = combiners.max(bytes / COMBINED_BYTES).min((producers * consumers) as f64);
         // s·(1/p) = r·(1/f), and (1/p)·(1/f) = combiners.
         let of_consumers = (combiners * consumers as f64 / producers as f64).sqrt().round().max(1.0);
         let of_consumers = (of_consumers as usize).min(consumers);
@@ -77,8 +79,9 @@ impl Groups {
     }
 
     /// The groups for rows that all consumers read: each combining task reads whole objects.
-    fn of_broadcast(producers: usize) -> Groups {
-        Groups { producers: producers.div_ceil(100), consumers: 1 }
+    fn of_broadcast(producers: usize, bytes: f64) -> Groups {
+        let least = producers.div_ceil(100);
+        Groups { producers: least.max((bytes / COMBINED_BYTES) as usize).min(producers), consumers: 1 }
     }
 
     /// How many reads the shuffle takes: those of combining tasks and of consumers.
@@ -86,14 +89,26 @@ impl Groups {
         producers * self.consumers + consumers * self.producers
     }
 
-    /// Whether the shuffle costs less with combining tasks.
-    fn pays(self, producers: usize, consumers: usize, prices: &PriceSheet, memory: u32) -> bool {
+    /// Whether the shuffle of so many bytes costs less with combining tasks.
+    fn pays(self, producers: usize, consumers: usize, bytes: f64, costs: &CombineCosts) -> bool {
+        let CombineCosts { prices, memory, transfer } = costs;
         let saved = (producers * consumers).saturating_sub(self.reads(producers, consumers)) as f64;
         let tasks = (self.producers * self.consumers) as f64;
-        let task =
-            prices.put + prices.invocation + COMBINE_SECONDS * prices.gb_second * f64::from(memory) / 1024.0;
-        saved * prices.get > tasks * task
+        let seconds = tasks * COMBINE_SECONDS + 2.0 * bytes / transfer;
+        let time = seconds * prices.gb_second * f64::from(*memory) / 1024.0;
+        saved * prices.get > tasks * (prices.put + prices.invocation) + time
     }
+}
+
+/// What combining costs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CombineCosts {
+    /// The prices of requests and of functions.
+    pub prices: PriceSheet,
+    /// The megabytes of memory of a function.
+    pub memory: u32,
+    /// How many bytes a function reads or writes in a second.
+    pub transfer: f64,
 }
 
 /// Which shuffles are combined.
@@ -103,20 +118,27 @@ pub enum Combining {
     Never,
     /// All that have at least two producers and two consumers.
     Always,
-    /// Those that cost less so, for functions with so many megabytes of memory.
-    WhereCheaper(PriceSheet, u32),
+    /// Those that cost less so.
+    WhereCheaper(CombineCosts),
 }
 
 impl Combining {
-    fn groups(&self, producers: usize, consumers: usize, is_broadcast: bool) -> Option<Groups> {
+    /// The groups of a shuffle, if it is combined.
+    pub fn groups(
+        &self,
+        producers: usize,
+        consumers: usize,
+        bytes: f64,
+        is_broadcast: bool,
+    ) -> Option<Groups> {
         let groups = match is_broadcast {
-            true => Groups::of_broadcast(producers),
-            false => Groups::of(producers, consumers),
+            true => Groups::of_broadcast(producers, bytes),
+            false => Groups::of(producers, consumers, bytes),
         };
         let pays = match self {
             Combining::Never => false,
             Combining::Always => true,
-            Combining::WhereCheaper(prices, memory) => groups.pays(producers, consumers, prices, *memory),
+            Combining::WhereCheaper(costs) => groups.pays(producers, consumers, bytes, costs),
         };
         (pays && producers > 1 && consumers > 1).then_some(groups)
     }
@@ -135,9 +157,11 @@ impl Units {
                 places[queue] = (task, partition);
             }
         }
+        let estimates = plan.programs.estimates();
         for shuffle in shuffles(&plan) {
             let (producers, consumers) = (shuffle.queues.len(), shuffle.queues[0].len());
-            if let Some(groups) = combining.groups(producers, consumers, shuffle.is_broadcast) {
+            let bytes = estimates[shuffle.stage].output_bytes;
+            if let Some(groups) = combining.groups(producers, consumers, bytes, shuffle.is_broadcast) {
                 let first = tasks + combines.len();
                 shuffle.combine(first, groups, &mut places, &mut readings);
                 let partitions = readings[first..].iter().map(|own| own.iter().map(|r| r.lanes.len()).sum());
@@ -315,12 +339,24 @@ mod tests {
 
     #[test]
     fn large_shuffles_are_combined_and_small_ones_are_not() {
-        let combining = Combining::WhereCheaper(PriceSheet::named("aws-us-east-1-x86").unwrap(), 3008);
-        assert_eq!(combining.groups(8, 8, false), None);
-        assert_eq!(combining.groups(512, 1, false), None);
-        let groups = combining.groups(5120, 1280, false).unwrap();
+        let prices = PriceSheet::named("aws-us-east-1-x86").unwrap();
+        let combining = Combining::WhereCheaper(CombineCosts { prices, memory: 3008, transfer: 75e6 });
+        assert_eq!(combining.groups(8, 8, 1e6, false), None);
+        assert_eq!(combining.groups(512, 1, 1e6, false), None);
+        let groups = combining.groups(5120, 1280, 1e12, false).unwrap();
         assert!(groups.reads(5120, 1280) < 5120 * 1280 / 10, "{groups:?}");
-        let groups = combining.groups(512, 512, true).unwrap();
+        let groups = combining.groups(512, 512, 1e6, true).unwrap();
         assert_eq!(groups.reads(512, 512), 512 + 6 * 512);
+    }
+
+    #[test]
+    fn a_task_combines_no_more_than_it_can_hold() {
+        let prices = PriceSheet::named("aws-us-east-1-x86").unwrap();
+        let combining = Combining::WhereCheaper(CombineCosts { prices, memory: 3008, transfer: 75e6 });
+        let groups = Groups::of(1000, 1000, 256e9);
+        assert!((900..1100).contains(&(groups.producers * groups.consumers)), "{groups:?}");
+        // So many bytes cost more to be read and written once more than they save in requests.
+        assert_eq!(combining.groups(1000, 1000, 1e12, false), None);
+        assert!(combining.groups(1000, 1000, 1e11, false).is_some());
     }
 }

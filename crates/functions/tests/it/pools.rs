@@ -113,7 +113,7 @@ fn what_is_expected_is_of_each_pool_and_of_both() {
     let pools = TwoPools::new(2, 6);
     let both = pools.elastic.functions.with_base(&pools.base.functions, Some(Duration::ZERO)).unwrap();
     let stream = plan("select n % 97 as k, sum(n) as s from range(40000000) t(n) group by k", 8);
-    let forecast = both.explain(&stream, &Default::default(), 1.0).unwrap();
+    let forecast = both.explain(&stream, &Default::default()).unwrap();
     let [base, elastic] = <[_; 2]>::try_from(forecast.alone).unwrap();
     assert_eq!((base.0, elastic.0), (PoolKind::Base, PoolKind::Elastic));
     assert!(forecast.seconds < base.1, "the base pool alone takes longer");
@@ -123,7 +123,7 @@ fn what_is_expected_is_of_each_pool_and_of_both() {
     );
     // Whoever waits pays nothing.
     let patient = pools.elastic.functions.with_base(&pools.base.functions, None).unwrap();
-    let forecast = patient.explain(&stream, &Default::default(), 1.0).unwrap();
+    let forecast = patient.explain(&stream, &Default::default()).unwrap();
     assert_eq!((forecast.seconds, forecast.dollars), (base.1, base.2));
 }
 

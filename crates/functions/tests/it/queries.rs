@@ -295,7 +295,7 @@ fn two_queries_at_once_share_functions_and_have_bills_of_their_own() {
 fn what_is_expected_is_of_every_stage() {
     let functions = TestFunctions::new(4, |_| {});
     let stream = plan("select n % 10 as k, count(*) as c from range(1000000) t(n) group by k", 4);
-    let forecast = functions.functions.explain(&stream, &Default::default(), 1.0).unwrap();
+    let forecast = functions.functions.explain(&stream, &Default::default()).unwrap();
     assert!(forecast.stages.len() > 1 && forecast.seconds > 0.0 && forecast.dollars > 0.0, "{forecast:?}");
     assert_eq!(
         forecast.usage.invocations as usize,

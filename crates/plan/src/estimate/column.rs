@@ -18,12 +18,15 @@ pub struct ColumnEstimate {
     pub range: Option<(f64, f64)>,
     /// Which part of them is null.
     pub nulls: f64,
+    /// Whether the rows of a value are all in one channel.
+    pub is_partition_key: bool,
 }
 
 impl ColumnEstimate {
     /// Of a column that nobody knows anything of: all values are different.
     pub fn unknown(data_type: &DataType, rows: f64) -> ColumnEstimate {
-        ColumnEstimate { distinct: rows.max(1.0), width: width(data_type), range: None, nulls: 0.0 }
+        let (distinct, width) = (rows.max(1.0), width(data_type));
+        ColumnEstimate { distinct, width, range: None, nulls: 0.0, is_partition_key: false }
     }
 
     /// Of one with such statistics.
@@ -42,7 +45,7 @@ impl ColumnEstimate {
             // What a file holds is packed: a text is longer than its share of it.
             None => bytes.map_or(TEXT, |bytes| bytes.clamp(TEXT / 2.0, 4096.0)),
         };
-        ColumnEstimate { distinct, width, range, nulls: nulls.clamp(0.0, 1.0) }
+        ColumnEstimate { distinct, width, range, nulls: nulls.clamp(0.0, 1.0), is_partition_key: false }
     }
 }
 

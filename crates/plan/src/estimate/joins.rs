@@ -48,7 +48,8 @@ pub(super) fn of_join(join: &Join, left: Estimate, right: Estimate) -> Estimate 
     let part = if join.filter.is_some() { 0.5 } else { 1.0 };
     let pairs_of_rows = |rows: f64| {
         let columns = left.columns.iter().chain(&right.columns).cloned().collect();
-        Estimate { rows: left.rows.max(right.rows).max(rows), columns }.with_rows(rows)
+        let most = left.rows.max(right.rows).max(rows);
+        Estimate { rows: most, columns, is_copied: false }.with_rows(rows)
     };
     match join.join_type {
         JoinType::Inner => match &join.filter {

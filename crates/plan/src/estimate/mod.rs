@@ -6,6 +6,9 @@
 //! be known better than that (a group is no more often there than its rows, a pair of keys has no more values
 //! than its table rows) is put right where it is met.
 //!
+//! The plan of a stage is estimated for all of its channels together. Rows are divided among them, or each
+//! channel has a copy of all; each then finds its own groups, and limits its own rows.
+//!
 //! Invariants: every number is finite; a column has at least one value and no more than there are rows, if
 //! there are rows; an estimate has as many columns as its plan.
 
@@ -32,6 +35,8 @@ pub struct Estimate {
     pub rows: f64,
     /// What is in each column.
     pub columns: Vec<ColumnEstimate>,
+    /// Whether each channel of the stage has all of these rows, not a part of them.
+    pub is_copied: bool,
 }
 
 impl Estimate {
@@ -56,7 +61,17 @@ impl Estimate {
             None => ColumnEstimate::unknown(field.data_type(), rows),
         };
         let columns = schema.fields().iter().enumerate().map(column).collect();
-        Estimate { rows, columns }
+        Estimate { rows, columns, is_copied: false }
+    }
+
+    /// How many rows one of so many channels has.
+    pub fn rows_of_channel(&self, channels: usize) -> f64 {
+        if self.is_copied { self.rows } else { self.rows / channels as f64 }
+    }
+
+    /// How many rows so many channels have, copies counted.
+    pub fn rows_of_all(&self, channels: usize) -> f64 {
+        if self.is_copied { self.rows * channels as f64 } else { self.rows }
     }
 
     /// The same columns in another number of rows, taken as they come.
@@ -91,18 +106,29 @@ pub fn drawn(values: f64, rows: f64) -> f64 {
 }
 
 /// Estimates plans; what it does not know are leaves that only their makers know.
-#[derive(Default)]
 pub struct Estimator<'a> {
     leaf: Option<Leaf<'a>>,
+    channels: usize,
+}
+
+impl Default for Estimator<'_> {
+    fn default() -> Self {
+        Estimator { leaf: None, channels: 1 }
+    }
 }
 
 /// What is expected of a node that has no inputs and is of another layer.
 pub type Leaf<'a> = &'a dyn Fn(&dyn UserDefinedLogicalNode) -> Option<Estimate>;
 
 impl<'a> Estimator<'a> {
-    /// One that asks about leaves of other layers.
-    pub fn with_leaves(leaf: Leaf<'a>) -> Estimator<'a> {
-        Estimator { leaf: Some(leaf) }
+    /// One for a stage of so many channels, which asks about leaves of other layers.
+    pub fn of_stage(leaf: Leaf<'a>, channels: usize) -> Estimator<'a> {
+        Estimator { leaf: Some(leaf), channels }
+    }
+
+    /// How many of these rows a channel has.
+    fn rows_of_channel(&self, rows: &Estimate) -> f64 {
+        rows.rows_of_channel(self.channels)
     }
 
     /// What is expected of this plan's result.
@@ -113,6 +139,6 @@ impl<'a> Estimator<'a> {
 
     /// The same, where the inputs are known already.
     pub fn of_inputs(&self, plan: &LogicalPlan, inputs: Vec<Estimate>) -> Estimate {
-        nodes::estimate(plan, inputs, self.leaf)
+        nodes::estimate(plan, inputs, self.leaf, self.channels)
     }
 }

@@ -12,9 +12,18 @@ use datafusion::logical_expr::{
 /// How many elements a list has, if nobody knows.
 const LIST: f64 = 4.0;
 
-/// Estimates a node from the estimates of its inputs.
-pub(super) fn estimate(plan: &LogicalPlan, mut inputs: Vec<Estimate>, leaf: Option<Leaf<'_>>) -> Estimate {
-    let found = match (plan, inputs.as_mut_slice()) {
+/// Estimates a node from the estimates of its inputs, in a stage of so many channels.
+pub(super) fn estimate(
+    plan: &LogicalPlan,
+    mut inputs: Vec<Estimate>,
+    leaf: Option<Leaf<'_>>,
+    channels: usize,
+) -> Estimate {
+    let is_inner = !inputs.is_empty();
+    let is_copied = inputs.iter().all(|input| input.is_copied);
+    // Channels with the same rows do the same.
+    let channels = if is_copied { 1.0 } else { channels as f64 };
+    let mut found = match (plan, inputs.as_mut_slice()) {
         (LogicalPlan::TableScan(scan), _) => of_scan(scan),
         (LogicalPlan::Join(join), [left, right]) => of_join(join, left.clone(), right.clone()),
         (LogicalPlan::Union(_), [_, ..]) => of_union(inputs),
@@ -33,19 +42,22 @@ pub(super) fn estimate(plan: &LogicalPlan, mut inputs: Vec<Estimate>, leaf: Opti
                 None => unknown(plan.schema(), UNKNOWN_ROWS),
             })
         }
-        (plan, [input]) => of_one(plan, input.clone()),
+        (plan, [input]) => of_one(plan, input.clone(), channels),
         (plan, inputs) => unknown(plan.schema(), inputs.first().map_or(UNKNOWN_ROWS, |i| i.rows)),
     };
+    if is_inner {
+        found.is_copied = is_copied;
+    }
     with_schema_columns(found, plan.schema())
 }
 
-/// Estimates a node with one input.
-fn of_one(plan: &LogicalPlan, input: Estimate) -> Estimate {
+/// Estimates a node with one input, whose rows are divided among so many channels.
+fn of_one(plan: &LogicalPlan, input: Estimate, channels: f64) -> Estimate {
     match plan {
         LogicalPlan::Projection(projection) => {
             let schema = projection.input.schema();
             let columns = projection.expr.iter().map(|e| of_expr(e, schema, &input)).collect();
-            Estimate { rows: input.rows, columns }
+            Estimate { columns, ..input }
         }
         LogicalPlan::Filter(filter) if is_aggregated(&filter.input) => {
             having(input, &filter.predicate, filter.input.schema())
@@ -56,23 +68,23 @@ fn of_one(plan: &LogicalPlan, input: Estimate) -> Estimate {
             let keys: Vec<ColumnEstimate> =
                 aggregate.group_expr.iter().map(|e| of_expr(e, schema, &input)).collect();
             let rows = match keys.is_empty() {
-                true => 1.0,
-                false => keys.iter().map(|k| k.distinct).product::<f64>().min(input.rows),
+                true => channels,
+                false => groups(&keys, input.rows, channels),
             };
             let calls = aggregate.aggr_expr.iter().map(|e| of_expr(e, schema, &input));
             let columns = keys.iter().cloned().chain(calls).collect();
-            Estimate { rows: input.rows, columns }.with_rows(rows)
+            Estimate { columns, ..input }.with_rows(rows)
         }
         LogicalPlan::Distinct(Distinct::All(_)) => {
-            let rows = input.groups(0..input.columns.len());
+            let rows = groups(&input.columns, input.rows, channels);
             input.with_rows(rows)
         }
         LogicalPlan::Distinct(Distinct::On(on)) => {
             let schema = on.input.schema();
-            let keys = on.on_expr.iter().map(|e| of_expr(e, schema, &input).distinct).product::<f64>();
-            let rows = keys.min(input.rows);
+            let keys: Vec<_> = on.on_expr.iter().map(|e| of_expr(e, schema, &input)).collect();
+            let rows = groups(&keys, input.rows, channels);
             let columns = on.select_expr.iter().map(|e| of_expr(e, schema, &input)).collect();
-            Estimate { rows: input.rows, columns }.with_rows(rows)
+            Estimate { columns, ..input }.with_rows(rows)
         }
         LogicalPlan::Window(window) => {
             let mut input = input;
@@ -82,16 +94,24 @@ fn of_one(plan: &LogicalPlan, input: Estimate) -> Estimate {
             input
         }
         LogicalPlan::Sort(sort) => match sort.fetch {
-            Some(fetch) => limited(input, fetch as f64),
+            Some(fetch) => limited(input, fetch as f64 * channels),
             None => input,
         },
-        LogicalPlan::Limit(limit) => of_limit(limit, input),
+        LogicalPlan::Limit(limit) => of_limit(limit, input, channels),
         LogicalPlan::Unnest(_) => {
             let rows = input.rows * LIST;
             unknown(plan.schema(), rows)
         }
         _ => input,
     }
+}
+
+/// How many groups all channels find together in so many rows. Where no key keeps the rows of a value in one
+/// channel, each channel has its own.
+fn groups(keys: &[ColumnEstimate], rows: f64, channels: f64) -> f64 {
+    let groups = keys.iter().map(|key| key.distinct).product::<f64>();
+    let is_partitioned = keys.iter().any(|key| key.is_partition_key);
+    (if is_partitioned { groups } else { groups * channels }).min(rows)
 }
 
 /// Whether the rows of this plan are groups.
@@ -113,9 +133,9 @@ fn of_scan(scan: &TableScan) -> Estimate {
     let all = Estimate::of_statistics(&statistics, &source.info().schema);
     let columns = match &scan.projection {
         Some(projection) => projection.iter().map(|c| all.columns[*c].clone()).collect(),
-        None => all.columns,
+        None => all.columns.clone(),
     };
-    let mut found = Estimate { rows: all.rows, columns };
+    let mut found = Estimate { columns, ..all };
     for filter in &scan.filters {
         found = filtered(found, filter, &scan.projected_schema);
     }
@@ -126,10 +146,11 @@ fn of_scan(scan: &TableScan) -> Estimate {
 fn of_union(inputs: Vec<Estimate>) -> Estimate {
     let rows: f64 = inputs.iter().map(|i| i.rows).sum();
     let mut inputs = inputs.into_iter();
-    let Some(mut first) = inputs.next() else { return Estimate { rows, columns: vec![] } };
+    let Some(mut first) = inputs.next() else { return Estimate { rows, columns: vec![], is_copied: false } };
     for other in inputs {
         for (column, more) in first.columns.iter_mut().zip(other.columns) {
             column.distinct += more.distinct;
+            column.is_partition_key &= more.is_partition_key;
             column.width = column.width.max(more.width);
             column.range = column.range.zip(more.range).map(|(a, b)| (a.0.min(b.0), a.1.max(b.1)));
         }
@@ -137,19 +158,19 @@ fn of_union(inputs: Vec<Estimate>) -> Estimate {
     first.with_rows(rows)
 }
 
-/// At most `fetch` rows after `skip`.
-fn of_limit(limit: &Limit, input: Estimate) -> Estimate {
+/// At most `fetch` rows after `skip`, in each of so many channels.
+fn of_limit(limit: &Limit, input: Estimate, channels: f64) -> Estimate {
     let skip = match limit.get_skip_type() {
         Ok(SkipType::Literal(skip)) => skip as f64,
         _ => 0.0,
     };
     match limit.get_fetch_type() {
         Ok(FetchType::Literal(Some(fetch))) => {
-            let left = (input.rows - skip).max(0.0);
-            limited(input, left.min(fetch as f64))
+            let left = (input.rows - skip * channels).max(0.0);
+            limited(input, left.min(fetch as f64 * channels))
         }
         _ => {
-            let left = (input.rows - skip).max(0.0);
+            let left = (input.rows - skip * channels).max(0.0);
             limited(input, left)
         }
     }
@@ -182,7 +203,7 @@ fn of_expr(expr: &Expr, schema: &DFSchema, input: &Estimate) -> ColumnEstimate {
 /// Columns of which only the types are known.
 fn unknown(schema: &DFSchema, rows: f64) -> Estimate {
     let columns = schema.fields().iter().map(|f| ColumnEstimate::unknown(f.data_type(), rows));
-    Estimate { rows, columns: columns.collect() }
+    Estimate { rows, columns: columns.collect(), is_copied: false }
 }
 
 /// The estimate with as many columns as the schema has.

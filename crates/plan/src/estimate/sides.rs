@@ -25,7 +25,9 @@ fn with_smaller_build_sides(plan: LogicalPlan, estimator: &Estimator<'_>) -> Res
         false => plan.with_new_exprs(plan.expressions(), inputs)?,
     };
     match (&plan, estimates.as_slice()) {
-        (LogicalPlan::Join(join), [left, right]) if left.rows > right.rows && !join.null_aware => {
+        (LogicalPlan::Join(join), [left, right])
+            if estimator.rows_of_channel(left) > estimator.rows_of_channel(right) && !join.null_aware =>
+        {
             Ok((swapped(join)?, estimate))
         }
         _ => Ok((plan, estimate)),

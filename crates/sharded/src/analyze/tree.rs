@@ -237,11 +237,12 @@ impl Tree<'_> {
     }
 }
 
-/// Adds an estimate, which is the same for all channels.
-fn expect(line: &mut Line, each: Option<Estimate>, shards: usize) {
-    if let Some(each) = each {
-        line.rows = Some(each.rows * shards as f64);
-        line.bytes = Some(each.bytes() * shards as f64);
+/// Adds an estimate, with the rows of all shards.
+fn expect(line: &mut Line, expected: Option<Estimate>, shards: usize) {
+    if let Some(expected) = expected {
+        let rows = expected.rows_of_all(shards);
+        line.rows = Some(rows);
+        line.bytes = Some(rows * expected.row_bytes());
     }
 }
 

@@ -4,7 +4,7 @@
 //! their bytes; numbers are computed. What is still arriving stays in its process.
 
 use super::file::{FrozenFiles, FrozenFollow};
-use super::{FileDataset, FollowDataset, LiveDataset, MemoryDataset, OpenSource};
+use super::{FileDataset, FollowDataset, LiveDataset, MemoryDataset, OpenSource, ScaledDataset};
 use datafusion::arrow::datatypes::Schema;
 use datafusion::arrow::ipc::reader::StreamReader;
 use datafusion::arrow::ipc::writer::StreamWriter;
@@ -44,7 +44,8 @@ enum FrozenSource {
 /// ```
 ///
 /// # Errors
-/// `Plan` if its rows are in this process only: those of a live source, or of an address with a password.
+/// `Plan` if its rows are in this process only: those of a live source, or of an address with a password; or
+/// if it has none, since it is [scaled](ScaledDataset).
 pub fn freeze(source: &dyn Source) -> Result<Vec<u8>> {
     let any: &dyn Any = source;
     let shards = source.info().shards as u64;
@@ -61,6 +62,8 @@ pub fn freeze(source: &dyn Source) -> Result<Vec<u8>> {
         FrozenSource::Files(files.freeze()?)
     } else if let Some(follow) = any.downcast_ref::<FollowDataset>() {
         FrozenSource::Follow(follow.freeze()?)
+    } else if let Some(scaled) = any.downcast_ref::<ScaledDataset>() {
+        return Err(scaled.unreadable());
     } else {
         return plan_err!(
             "{} is read in this process only, so a plan over it cannot be written; give the plan a table or files",

@@ -15,6 +15,7 @@ mod memory;
 mod object_stores;
 mod predicate;
 mod progressive;
+mod scaled;
 mod series;
 mod split;
 
@@ -28,6 +29,7 @@ pub use memory::MemoryDataset;
 pub use object_stores::{OpenStores, open_stores_with};
 pub use predicate::Predicate;
 pub(crate) use progressive::ProgressiveDataset;
+pub use scaled::ScaledDataset;
 
 use datafusion::arrow::array::{ArrayRef, AsArray};
 use datafusion::arrow::compute::cast;
@@ -81,6 +83,16 @@ pub trait Dataset: Source {
     /// # Errors
     /// If the shard cannot be opened.
     fn open(&self, shard: usize, projection: Option<&[usize]>, batch_rows: usize) -> Result<Shard>;
+
+    /// How many objects of an object store it is in.
+    fn objects(&self) -> usize {
+        0
+    }
+
+    /// How many requests to an object store read these columns of all rows, or all columns.
+    fn requests(&self, _columns: Option<&[usize]>) -> usize {
+        0
+    }
 
     /// Whether the dataset applies predicates: [`open_where`](Dataset::open_where).
     fn filters(&self) -> bool {
@@ -225,6 +237,9 @@ pub fn dataset(source: &dyn Source) -> Result<&dyn Dataset> {
     }
     if let Some(follow) = any.downcast_ref::<FollowDataset>() {
         return Ok(follow);
+    }
+    if let Some(scaled) = any.downcast_ref::<ScaledDataset>() {
+        return Ok(scaled);
     }
     if let Some(open) = any.downcast_ref::<OpenSource>() {
         return Ok(open.0.as_ref());

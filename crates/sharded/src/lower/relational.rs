@@ -101,10 +101,11 @@ pub(crate) struct Fragment {
     pub plan: LogicalPlan,
     /// What is known of each input.
     pub leaves: Vec<LeafInfo>,
-    /// The estimate of the rows that a channel gets from each input, if there is one.
+    /// The estimate of the rows of each input in all channels, if there is one.
     pub inputs: Vec<Option<Estimate>>,
-    /// The estimate of the rows that a channel hands out.
+    /// The estimate of the rows that all channels hand out.
     pub expected: Estimate,
+    channels: usize,
 }
 
 impl Fragment {
@@ -124,16 +125,16 @@ impl Fragment {
         let plan = merge_distinct_counts(flat_conditions(plan)?)?;
         let (plan, expected) = {
             let leaf = leaf_estimates(&inputs);
-            let estimator = Estimator::with_leaves(&leaf);
+            let estimator = Estimator::of_stage(&leaf, stage.channels);
             let plan = lower_row_patterns(sums::check_sums(recompute_frames(smaller_sides_first(
                 plan, &estimator,
             )?)?)?)?;
             let expected = estimator.estimate(&plan);
             (plan, expected)
         };
-        let leaves = stage.inputs.iter().zip(&inputs).map(|(input, expected)| leaf_info(input, expected));
-        let leaves = leaves.collect::<Result<_>>()?;
-        Ok(Fragment { plan, leaves, inputs, expected })
+        let leaf = |(input, expected)| leaf_info(input, expected, stage.channels);
+        let leaves = stage.inputs.iter().zip(&inputs).map(leaf).collect::<Result<_>>()?;
+        Ok(Fragment { plan, leaves, inputs, expected, channels: stage.channels })
     }
 
     /// The session in which it is planned. A join must send no filter to its probe side if null keys match:
@@ -146,9 +147,9 @@ impl Fragment {
         }
     }
 
-    /// The estimate of the rows that a part of the plan gives in a channel.
+    /// The estimate of the rows that a part of the plan gives in all channels.
     pub fn estimate(&self, part: &LogicalPlan) -> Estimate {
-        Estimator::with_leaves(&leaf_estimates(&self.inputs)).estimate(part)
+        Estimator::of_stage(&leaf_estimates(&self.inputs), self.channels).estimate(part)
     }
 
     /// The plan with every operator measured.
@@ -165,39 +166,52 @@ fn leaf_estimates(inputs: &[Option<Estimate>]) -> impl Fn(&dyn UserDefinedLogica
     |node| inputs[node.as_any().downcast_ref::<Leaf>()?.input].clone()
 }
 
-/// The estimate of the rows that a channel gets from an input, if there is one.
+/// The estimate of the rows that all channels get from an input, if there is one.
 fn expected(
     stages: &StageGraph,
     stage: &Stage,
     input: &Input,
     upstream: &[Option<Estimate>],
 ) -> Option<Estimate> {
-    let (all, divided) = match &input.origin {
+    match &input.origin {
         Origin::Scan(scan) => {
             let statistics = scan.source.statistics().as_ref().clone().project(scan.columns.as_ref());
-            (Estimate::of_statistics(&statistics, input.schema.as_arrow()), true)
+            let mut all = Estimate::of_statistics(&statistics, input.schema.as_arrow());
+            let fields = input.schema.fields().iter();
+            for (field, column) in fields.zip(&mut all.columns) {
+                column.is_partition_key = scan.source.ranges().is_some_and(|r| r.column() == field.name());
+            }
+            Some(all)
         }
         Origin::Edge { stage: from, exchange, .. } => {
-            let each = upstream.get(*from)?.clone()?;
-            let rows = each.rows * stages.stages[*from].channels as f64;
-            let copied = matches!(exchange.as_ref().map(|e| &*e.movement), Some(Movement::Broadcast));
-            (Estimate { rows, ..each }, !copied)
+            let all = upstream.get(*from)?.clone()?;
+            let Some(exchange) = exchange else { return Some(all) };
+            let rows = all.rows_of_all(stages.stages[*from].channels);
+            let mut moved = Estimate { rows, is_copied: false, ..all };
+            moved.is_copied = matches!(*exchange.movement, Movement::Broadcast) && stage.channels > 1;
+            let key = match &*exchange.movement {
+                Movement::ReDistribute { key } => key.as_slice(),
+                _ => &[],
+            };
+            for (column, estimate) in input.schema.columns().into_iter().zip(&mut moved.columns) {
+                estimate.is_partition_key = key.iter().any(|key| key.try_as_col() == Some(&column));
+            }
+            Some(moved)
         }
-    };
-    let rows = if divided { all.rows / stage.channels as f64 } else { all.rows };
-    Some(all.with_rows(rows))
+    }
 }
 
 /// What is known of an input when its stage is planned.
-fn leaf_info(input: &Input, expected: &Option<Estimate>) -> Result<LeafInfo> {
+fn leaf_info(input: &Input, expected: &Option<Estimate>, channels: usize) -> Result<LeafInfo> {
     let (filters, movement) = match &input.origin {
         Origin::Scan(scan) => (dataset(scan.source.as_ref())?.filters(), None),
         Origin::Edge { exchange, .. } => (false, exchange.as_ref().map(|exchange| &*exchange.movement)),
     };
     let mut statistics = Statistics::new_unknown(input.schema.as_arrow());
     if let Some(expected) = expected {
-        statistics.num_rows = Precision::Inexact(expected.rows as usize);
-        statistics.total_byte_size = Precision::Inexact(expected.bytes() as usize);
+        let rows = expected.rows_of_channel(channels);
+        statistics.num_rows = Precision::Inexact(rows as usize);
+        statistics.total_byte_size = Precision::Inexact((rows * expected.row_bytes()) as usize);
     }
     let is_in_order = matches!(movement, Some(Movement::InOrder));
     Ok(LeafInfo { is_in_order, filters, statistics: Arc::new(statistics) })

@@ -234,7 +234,7 @@ impl Programs {
     }
 
     /// Which channels are connected by an input of a stage.
-    pub(crate) fn reach(&self, stage: usize, input: &Input) -> Reach {
+    pub fn reach(&self, stage: usize, input: &Input) -> Reach {
         let channels = self.stages.stages[stage].channels;
         match &input.origin {
             Origin::Scan(_) => Reach::of(None, channels, channels, 1),

@@ -1,9 +1,9 @@
 //! What is expected of the stages of a query, for planners of other crates. No answer depends on it.
 
 use super::Programs;
-use crate::dataset::FileDataset;
+use crate::dataset::dataset;
+use crate::lower::Fragment;
 use crate::stage::{Input, Origin};
-use std::any::Any;
 use whimbrel_plan::estimate::Estimate;
 use whimbrel_plan::nodes::Movement;
 
@@ -36,7 +36,9 @@ impl Programs {
             let all = estimate.source_bytes + estimate.input_bytes;
             // Of a temporal stage nothing is known: it hands out about what it takes.
             estimate.output_bytes = match self.fragment(number) {
-                Some(fragment) => fragment.expected.bytes() * stage.channels as f64,
+                Some(Fragment { expected, .. }) => {
+                    expected.rows_of_all(stage.channels) * expected.row_bytes()
+                }
                 None => all,
             };
             estimates.push(estimate);
@@ -55,10 +57,9 @@ impl Programs {
                 let statistics = scan.source.statistics().as_ref().clone().project(scan.columns.as_ref());
                 let all = Estimate::of_statistics(&statistics, input.schema.as_arrow());
                 sum.source_bytes += all.bytes();
-                let source: &dyn Any = scan.source.as_ref();
-                if let Some(files) = source.downcast_ref::<FileDataset>() {
-                    sum.source_objects += files.objects();
-                    sum.source_requests += files.requests(scan.columns.as_deref());
+                if let Ok(dataset) = dataset(scan.source.as_ref()) {
+                    sum.source_objects += dataset.objects();
+                    sum.source_requests += dataset.requests(scan.columns.as_deref());
                 }
                 sum.input_rows += all.rows;
             }
@@ -67,9 +68,8 @@ impl Programs {
                 let is_copied = matches!(exchange.as_ref().map(|e| &*e.movement), Some(Movement::Broadcast));
                 let copies = if is_copied { channels } else { 1.0 };
                 sum.input_bytes += before[*from].output_bytes * copies;
-                if let Some(fragment) = self.fragment(*from) {
-                    let rows = fragment.expected.rows * self.stages().stages[*from].channels as f64;
-                    sum.input_rows += rows * copies;
+                if let Some(Fragment { expected, .. }) = self.fragment(*from) {
+                    sum.input_rows += expected.rows_of_all(self.stages().stages[*from].channels) * copies;
                 }
             }
         }

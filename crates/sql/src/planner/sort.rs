@@ -191,7 +191,8 @@ mod tests {
     #[test]
     fn values_that_a_filter_leaves_out_make_no_ranges() {
         let values: ArrayRef = Arc::new(Int64Array::from(vec![Some(1), Some(5), None, Some(9)]));
-        let known = |range| ColumnEstimate { distinct: 4.0, width: 8.0, range, nulls: 0.0 };
+        let known =
+            |range| ColumnEstimate { distinct: 4.0, width: 8.0, range, nulls: 0.0, is_partition_key: false };
         assert_eq!(within(Arc::clone(&values), Some(&known(Some((5.0, 9.0))))).unwrap().len(), 3);
         assert_eq!(within(Arc::clone(&values), Some(&known(None))).unwrap().len(), 4);
         assert_eq!(within(values, None).unwrap().len(), 4);

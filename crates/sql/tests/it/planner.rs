@@ -8,7 +8,7 @@ use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::arrow::util::pretty::pretty_format_batches;
 use std::sync::Arc;
-use whimbrel_plan::Stream;
+use whimbrel_plan::{Stream, stage_shards, with_stage_shards};
 use whimbrel_sharded::{Options, action, analyze};
 use whimbrel_sql::{Candidate, Session};
 
@@ -395,4 +395,38 @@ fn rows_that_were_picked_for_a_subquery_are_picked_once() {
     let other_rows = sql.replace("from many where mk = k", "from many where mk = k and x < 500");
     let (_, plan) = picks(&mut session, &other_rows);
     assert!(!plan.contains("again"), "{plan}");
+}
+
+#[test]
+fn stages_in_any_numbers_of_shards_have_the_same_answer() {
+    let queries = [
+        "select g, sum(x) as s, count(distinct id) as d from facts group by g",
+        "select count(*) as n from facts a join facts b on a.id = b.g where b.x < 3",
+        "select name, sum(x) as s from facts join names on g = names.id group by name",
+        "select g from facts where x = 1 union select x from facts where g = 2",
+        "select id, x from facts order by x, id limit 7",
+        "select id, row_number() over (partition by g order by id) as r from facts where x = 5",
+        "select id from facts where x = 9 and g not in (select id from names where name = 'name 1') order by id",
+        "with big as (select g, count(*) as n from facts group by g)
+         select * from big where n = (select max(n) from big)",
+    ];
+    // Some numbers, one after the other.
+    let mut counts = [3, 1, 5, 2, 7, 4].into_iter().cycle();
+    for sql in queries {
+        let mut session = facts(1000);
+        let ways = session.candidates(sql).unwrap();
+        let answer = rows(&ways[0].stream);
+        for way in ways {
+            let stages = stage_shards(way.stream.plan()).unwrap();
+            for _ in 0..3 {
+                let chosen: Vec<usize> = stages.iter().zip(&mut counts).map(|(_, count)| count).collect();
+                let plan = with_stage_shards(way.stream.plan(), &chosen).unwrap();
+                let changed = stage_shards(&plan).unwrap();
+                for ((before, after), count) in stages.iter().zip(&changed).zip(&chosen) {
+                    assert_eq!(after.shards, if before.is_free { *count } else { before.shards });
+                }
+                assert_eq!(rows(&Stream::from_plan(plan).unwrap()), answer, "{sql}\n{way}\n{chosen:?}");
+            }
+        }
+    }
 }

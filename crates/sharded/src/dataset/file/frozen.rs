@@ -1,20 +1,21 @@
 //! Files as another process has to find them.
 
 use super::format::{FileFormat, ReadOptions};
-use super::location::{Location, is_url, objects_at};
-use super::statistics::distinct_counts;
-use super::{FileDataset, FollowDataset, RangeShards, Unit, parquet};
+use super::frozen_statistics::FrozenStatistics;
+use super::frozen_table::{read_table, write_table};
+use super::location::{Location, is_url, known_object};
+use super::unopened::{Unopened, changed, object_at, written_again};
+use super::{FileDataset, FollowDataset, OpenedAs, RangeShards, Unit};
 use crate::error::in_file;
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
-use datafusion::arrow::ipc::reader::StreamReader;
-use datafusion::arrow::ipc::writer::StreamWriter;
-use datafusion::common::{Result, exec_err, plan_datafusion_err, plan_err};
+use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::common::{Result, plan_datafusion_err, plan_err};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, UNIX_EPOCH};
-use whimbrel_plan::Ranges;
 use whimbrel_plan::source::redacted;
+use whimbrel_plan::{Ranges, Source};
 
 /// Files, how they are read, and how they lie in shards.
 #[derive(Debug, Serialize, Deserialize)]
@@ -31,6 +32,19 @@ pub(in crate::dataset) struct FrozenFiles {
     columns: Option<Vec<u8>>,
     /// The column and the bounds that shards are cut by.
     ranges: Option<(String, Vec<i64>)>,
+    /// What the footers say of Parquet files that are all in object stores.
+    footers: Option<Box<FrozenFooters>>,
+}
+
+/// What is known of Parquet files, so that a process opens only those that it reads.
+#[derive(Debug, Serialize, Deserialize)]
+struct FrozenFooters {
+    /// The columns, as a stream of Arrow IPC without rows.
+    #[serde(with = "serde_bytes")]
+    columns: Vec<u8>,
+    /// The rows of each row group of each file.
+    row_groups: Vec<Vec<u64>>,
+    statistics: FrozenStatistics,
 }
 
 /// A file as it was.
@@ -43,8 +57,6 @@ struct FrozenFile {
     modified: Option<Duration>,
     /// The version of an object, if its store has versions.
     tag: Option<String>,
-    /// The estimated distinct counts of the columns of an object: reading them again takes requests.
-    distinct_counts: Option<Vec<Option<u64>>>,
 }
 
 impl FileDataset {
@@ -58,7 +70,7 @@ impl FileDataset {
         let ReadOptions { format, header, delimiter, schema, .. } = &self.files.options;
         Ok(FrozenFiles {
             names: self.names.clone(),
-            files: self.files.locations.iter().map(|file| self.freeze_file(file)).collect::<Result<_>>()?,
+            files: self.files.locations.iter().map(freeze_file).collect::<Result<_>>()?,
             shards: self.shards as u64,
             machines: self.machines as u64,
             format: format.map(|format| format.name().to_string()),
@@ -69,6 +81,7 @@ impl FileDataset {
                 .cut
                 .as_ref()
                 .map(|cut| (cut.ranges.column().to_string(), cut.ranges.bounds().to_vec())),
+            footers: self.freeze_footers()?,
         })
     }
 
@@ -77,7 +90,6 @@ impl FileDataset {
     /// # Errors
     /// `Execution` if a file is missing or has changed; `Plan` if what is said of the files is damaged.
     pub(in crate::dataset) fn thaw(frozen: FrozenFiles) -> Result<FileDataset> {
-        let locations = frozen.files.iter().map(find_file).collect::<Result<Vec<_>>>()?;
         let size = |number: u64| usize::try_from(number).map_err(|e| plan_datafusion_err!("{e}"));
         let options = ReadOptions {
             format: frozen.format.as_deref().map(format_named).transpose()?,
@@ -87,37 +99,71 @@ impl FileDataset {
             delimiter: frozen.delimiter,
             ranges: None,
         };
-        let files = FileDataset::open_at(frozen.names, locations, &options)?;
-        for file in &frozen.files {
-            if let (Some(parquet), Some(counts)) = (files.parquet(&file.place), &file.distinct_counts) {
-                let counts = counts.iter().map(|count| count.and_then(|count| usize::try_from(count).ok()));
-                // They may be known already.
-                let _ = parquet.distinct_counts.set(counts.collect());
+        let files = match &frozen.footers {
+            Some(footers) => FileDataset::unopened(frozen.names, &frozen.files, footers, options)?,
+            None => {
+                let locations = frozen.files.iter().map(find_file).collect::<Result<Vec<_>>>()?;
+                FileDataset::open_at(frozen.names, locations, &options)?
             }
-        }
+        };
         let files = files.with_machines(size(frozen.machines)?)?;
         let Some((column, bounds)) = frozen.ranges else { return Ok(files) };
         let cut = RangeShards::try_new(&files.units, &files.schema, &Ranges::try_new(column, bounds)?)?;
         Ok(FileDataset { cut: Some(cut), ..files })
     }
-}
 
-impl FileDataset {
-    /// A file with what planners look at.
-    fn freeze_file(&self, location: &Location) -> Result<FrozenFile> {
-        let frozen = freeze_file(location)?;
-        let parquet = self.parquet(&frozen.place).filter(|file| !file.is_local());
-        let counts = parquet.map(|file| distinct_counts(file).to_vec());
-        let counts = counts.map(|counts| counts.into_iter().map(|c| c.map(|count| count as u64)).collect());
-        Ok(FrozenFile { distinct_counts: counts, ..frozen })
+    /// What the footers say, if all files are Parquet in object stores.
+    fn freeze_footers(&self) -> Result<Option<Box<FrozenFooters>>> {
+        let is_object = |unit: &Unit| matches!(unit.location(), Location::Object(_));
+        if self.units.is_empty()
+            || !self.units.iter().all(|unit| is_object(unit) && unit.row_group().is_some())
+        {
+            return Ok(None);
+        }
+        let mut units = self.units.iter().peekable();
+        let row_groups = self.files.locations.iter().map(|location| {
+            let (place, mut rows) = (location.to_string(), Vec::new());
+            // A file may be named twice, and may have no row groups.
+            let is_next =
+                |unit: &Unit, known| unit.row_group() == Some(known) && unit.location().to_string() == place;
+            while let Some(unit) = units.next_if(|unit| is_next(unit, rows.len())) {
+                rows.push(unit.rows() as u64);
+            }
+            rows
+        });
+        Ok(Some(Box::new(FrozenFooters {
+            row_groups: row_groups.collect(),
+            columns: write_columns(&self.schema)?,
+            statistics: FrozenStatistics::of(&self.statistics(), &self.schema)?,
+        })))
     }
 
-    /// The Parquet file of a place that has rows.
-    fn parquet(&self, place: &str) -> Option<&Arc<parquet::File>> {
-        self.units.iter().find_map(|unit| match unit {
-            Unit::Parquet { file, .. } if file.location.to_string() == place => Some(file),
-            _ => None,
-        })
+    /// Files whose footers are known, and which are opened when rows of them are read.
+    fn unopened(
+        names: Vec<String>,
+        files: &[FrozenFile],
+        footers: &FrozenFooters,
+        options: ReadOptions,
+    ) -> Result<FileDataset> {
+        let schema = read_columns(&footers.columns)?;
+        let statistics = Arc::new(OnceLock::from(Arc::new(footers.statistics.thaw(&schema)?)));
+        if files.len() != footers.row_groups.len() {
+            return plan_err!("a source of this plan is damaged: it has other footers than files");
+        }
+        let (mut units, mut locations) = (Vec::new(), Vec::new());
+        for (file, rows) in files.iter().zip(&footers.row_groups) {
+            let location = known_object(&file.place, file.bytes, file.tag.clone())?;
+            let rows = rows.iter().map(|rows| usize::try_from(*rows));
+            let rows = rows.collect::<Result<_, _>>().map_err(|e| plan_datafusion_err!("{e}"))?;
+            let file = Arc::new(Unopened::new(location.clone(), rows));
+            let unit = |row_group| Unit::Unopened { file: Arc::clone(&file), row_group };
+            units.extend((0..file.row_groups().len()).map(unit));
+            locations.push(location);
+        }
+        let (shards, rows) = (options.shards.unwrap_or(1), Some(units.iter().map(Unit::rows).collect()));
+        let files = Arc::new(OpenedAs { locations, stamps: vec![], options });
+        let (machines, cut, samples) = (1, None, Arc::default());
+        Ok(FileDataset { names, schema, units, rows, files, shards, machines, cut, statistics, samples })
     }
 }
 
@@ -188,20 +234,13 @@ fn freeze_file(location: &Location) -> Result<FrozenFile> {
             let Some(place) = path.to_str() else {
                 return plan_err!("the path `{}` is no text; rename it", path.display());
             };
-            Ok(FrozenFile {
-                place: place.to_string(),
-                bytes: metadata.len(),
-                modified,
-                tag: None,
-                distinct_counts: None,
-            })
+            Ok(FrozenFile { place: place.to_string(), bytes: metadata.len(), modified, tag: None })
         }
         Location::Object(object) => Ok(FrozenFile {
             place: object.url.clone(),
             bytes: object.size,
             modified: None,
             tag: object.tag.clone(),
-            distinct_counts: None,
         }),
     }
 }
@@ -210,34 +249,23 @@ fn freeze_file(location: &Location) -> Result<FrozenFile> {
 fn find_file(frozen: &FrozenFile) -> Result<Location> {
     let place = &frozen.place;
     let location = match is_url(place) {
-        true => match <[Location; 1]>::try_from(objects_at(place)?) {
-            Ok([object]) => object,
-            Err(objects) => return plan_err!("`{place}` is {} objects, not one", objects.len()),
-        },
+        true => object_at(place)?,
         false => Location::Path(PathBuf::from(place)),
     };
     let now = freeze_file(&location)?;
     if now.bytes != frozen.bytes {
-        return exec_err!(
-            "`{place}` has changed since the plan was written: it had {} bytes, and has {}; write the plan again",
-            frozen.bytes,
-            now.bytes
-        );
+        return changed(place, frozen.bytes, now.bytes);
     }
     if (now.modified, &now.tag) != (frozen.modified, &frozen.tag) {
-        return exec_err!(
-            "`{place}` has been written again since the plan was written; write the plan again"
-        );
+        return written_again(place);
     }
     Ok(location)
 }
 
 fn write_columns(schema: &SchemaRef) -> Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    StreamWriter::try_new(&mut bytes, schema)?.finish()?;
-    Ok(bytes)
+    write_table(&RecordBatch::new_empty(Arc::clone(schema)))
 }
 
 fn read_columns(bytes: &[u8]) -> Result<Arc<Schema>> {
-    crate::error::untrusted(&"the columns of a file", || Ok(StreamReader::try_new(bytes, None)?.schema()))
+    Ok(read_table(bytes)?.schema())
 }

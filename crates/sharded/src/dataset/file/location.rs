@@ -229,6 +229,16 @@ pub(super) fn objects_at(url: &str) -> Result<Vec<Location>> {
     }
 }
 
+/// An object of which the size and the version are known. Nothing is asked of its store.
+///
+/// # Errors
+/// `Plan` if it is no URL of a store.
+pub(super) fn known_object(url: &str, size: u64, tag: Option<String>) -> Result<Location> {
+    let parsed = ListingTableUrl::parse(url).map_err(|e| in_place(&redacted(url), e))?;
+    let (store, path) = open_store(parsed.as_ref())?;
+    Ok(Location::Object(Arc::new(Object { url: url.to_string(), store, path, size, tag })))
+}
+
 /// The objects that are at a URL now; there may be none yet.
 ///
 /// # Errors

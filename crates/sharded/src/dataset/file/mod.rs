@@ -6,6 +6,9 @@
 //! of their names. Where the number of rows is known beforehand (Parquet), shards are cut evenly between
 //! rows or by ranges of a column; else between files or batches. Every error names its file.
 //!
+//! A process that is given a dataset of Parquet files in an object store opens only those that it reads
+//! (`unopened`); what planners want to know of the others comes along (`frozen`, `frozen_statistics`).
+//!
 //! What a file says of itself is not trusted: lengths and offsets are compared with the file before
 //! memory is allocated for them (`footer`, `verified`, `messages`, `decompression`).
 
@@ -19,6 +22,8 @@ mod follow;
 mod footer;
 mod format;
 mod frozen;
+mod frozen_statistics;
+mod frozen_table;
 mod ipc;
 mod json;
 mod location;
@@ -26,6 +31,7 @@ mod messages;
 mod object_reader;
 mod object_runtime;
 mod pages;
+mod parallel;
 mod parquet;
 mod position;
 mod quotes;
@@ -36,6 +42,7 @@ mod stamp;
 mod statistics;
 mod text;
 mod thrift;
+mod unopened;
 mod verified;
 
 pub use follow::FollowDataset;
@@ -50,11 +57,13 @@ use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::{Result, Statistics, exec_err, plan_err};
 use discover::discover;
 use location::Location;
+use parallel::in_parallel;
 use ranges::RangeShards;
 use shard_reader::{FilePart, Progress, ShardReader};
 use stamp::Stamp;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use unopened::Unopened;
 use whimbrel_plan::{Ranges, Source, SourceInfo};
 
 /// A part of a file that can be read by itself.
@@ -62,6 +71,8 @@ use whimbrel_plan::{Ranges, Source, SourceInfo};
 enum Unit {
     /// A row group.
     Parquet { file: Arc<parquet::File>, row_group: usize },
+    /// A row group of a file that is not open yet.
+    Unopened { file: Arc<Unopened>, row_group: usize },
     /// A whole file.
     Csv { file: Arc<csv::File> },
     /// A whole file.
@@ -77,6 +88,7 @@ impl Unit {
     fn location(&self) -> &Location {
         match self {
             Unit::Parquet { file, .. } => &file.location,
+            Unit::Unopened { file, .. } => &file.location,
             Unit::Csv { file } => &file.location,
             Unit::Json { file } => &file.location,
             Unit::Ipc { file, .. } => &file.location,
@@ -90,7 +102,16 @@ impl Unit {
             Unit::Parquet { file, row_group } => {
                 file.metadata.metadata().row_group(*row_group).num_rows() as usize
             }
+            Unit::Unopened { file, row_group } => file.row_groups()[*row_group],
             Unit::Csv { .. } | Unit::Json { .. } | Unit::Ipc { .. } | Unit::IpcStream { .. } => usize::MAX,
+        }
+    }
+
+    /// The number of the row group that it is, if it is one.
+    fn row_group(&self) -> Option<usize> {
+        match self {
+            Unit::Parquet { row_group, .. } | Unit::Unopened { row_group, .. } => Some(*row_group),
+            Unit::Csv { .. } | Unit::Json { .. } | Unit::Ipc { .. } | Unit::IpcStream { .. } => None,
         }
     }
 }
@@ -165,21 +186,6 @@ impl FileDataset {
         FileDataset::open_at(paths_or_globs.to_vec(), discover(paths_or_globs)?, options)
     }
 
-    /// How many of the files are in an object store.
-    pub fn objects(&self) -> usize {
-        self.files.locations.iter().filter(|location| matches!(location, Location::Object(_))).count()
-    }
-
-    /// How many requests read these columns of all objects, or all columns.
-    pub fn requests(&self, columns: Option<&[usize]>) -> usize {
-        let of_unit = |unit: &Unit| match (unit.location(), unit) {
-            (Location::Path(_), _) => 0,
-            (Location::Object(_), Unit::Parquet { file, row_group }) => file.requests(*row_group, columns),
-            (Location::Object(_), _) => 1,
-        };
-        self.units.iter().map(of_unit).sum()
-    }
-
     /// Opens files that were found under these names.
     fn open_at(names: Vec<String>, locations: Vec<Location>, options: &ReadOptions) -> Result<FileDataset> {
         let ranges = options.ranges.as_ref().map(Ranges::shards);
@@ -197,8 +203,8 @@ impl FileDataset {
         let mut stamps = Vec::new();
         let mut rows = Some(Vec::new());
         let mut schema: Option<(Location, SchemaRef)> = None;
-        for path in locations.iter().cloned() {
-            let opened = open(&path, options)?;
+        for (path, opened) in locations.iter().cloned().zip(open_all(&locations, options)) {
+            let opened = opened?;
             stamps.extend(Stamp::of(&path, &opened.schema)?);
             schema = Some(match schema {
                 None => (path, opened.schema),
@@ -365,6 +371,22 @@ impl Dataset for FileDataset {
         Ok(Shard::Reader(Box::new(self.reader(shard, projection, batch_rows)?)))
     }
 
+    fn objects(&self) -> usize {
+        self.files.locations.iter().filter(|location| matches!(location, Location::Object(_))).count()
+    }
+
+    fn requests(&self, columns: Option<&[usize]>) -> usize {
+        let of_unit = |unit: &Unit| match (unit.location(), unit) {
+            (Location::Path(_), _) => 0,
+            (Location::Object(_), Unit::Parquet { file, row_group }) => file.requests(*row_group, columns),
+            (Location::Object(_), Unit::Unopened { file, row_group }) => {
+                file.open().map_or(1, |file| file.requests(*row_group, columns))
+            }
+            (Location::Object(_), _) => 1,
+        };
+        self.units.iter().map(of_unit).sum()
+    }
+
     fn filters(&self) -> bool {
         let local = |unit: &Unit| matches!(unit, Unit::Parquet { file, .. } if file.is_local());
         self.units.iter().all(local)
@@ -387,6 +409,15 @@ struct Opened {
     schema: SchemaRef,
     units: Vec<Unit>,
     rows: Option<Vec<usize>>,
+}
+
+/// Opens files; those in an object store at the same time.
+fn open_all(locations: &[Location], options: &ReadOptions) -> Vec<Result<Opened>> {
+    let open = |location: &Location| open(location, options);
+    match locations.iter().any(|location| matches!(location, Location::Object(_))) {
+        true => in_parallel(locations, open),
+        false => locations.iter().map(open).collect(),
+    }
 }
 
 /// Opens a file that may be damaged.

@@ -43,6 +43,11 @@ pub(super) struct Span {
 }
 
 impl File {
+    /// The rows of each row group.
+    pub fn row_groups(&self) -> impl Iterator<Item = usize> {
+        self.metadata.metadata().row_groups().iter().map(|group| group.num_rows() as usize)
+    }
+
     /// Whether it is on this machine.
     pub fn is_local(&self) -> bool {
         matches!(self.location, Location::Path(_))
@@ -72,7 +77,7 @@ type Footers = HashMap<String, (Version, Arc<File>)>;
 static FOOTERS: LazyLock<Mutex<Footers>> = LazyLock::new(Mutex::default);
 
 /// How many footers are kept at most.
-const MAX_FOOTERS: usize = 1000;
+const MAX_FOOTERS: usize = 10_000;
 
 /// What a file was when it was read.
 #[derive(Debug, PartialEq, Eq)]
@@ -95,9 +100,7 @@ const FOOTER_GUESS: u64 = 64 << 10;
 /// `Execution` if it is no Parquet file, or is damaged.
 pub(super) fn open(location: &Location) -> Result<Opened> {
     let file = cached(location)?;
-    let metadata = &file.metadata;
-    let rows: Vec<usize> = metadata.metadata().row_groups().iter().map(|g| g.num_rows() as usize).collect();
-    let schema = metadata.schema().clone();
+    let (rows, schema): (Vec<usize>, _) = (file.row_groups().collect(), file.metadata.schema().clone());
     let units = (0..rows.len()).map(|row_group| Unit::Parquet { file: file.clone(), row_group }).collect();
     Ok(Opened { schema, units, rows: Some(rows) })
 }
@@ -109,7 +112,10 @@ fn new_file(location: &Location, metadata: ArrowReaderMetadata) -> Arc<File> {
 }
 
 /// A file; its footer is read unless this version of it was read before.
-fn cached(location: &Location) -> Result<Arc<File>> {
+///
+/// # Errors
+/// As [`open`].
+pub(super) fn cached(location: &Location) -> Result<Arc<File>> {
     let read = || {
         let metadata = match location {
             Location::Path(_) => of_file(location)?,

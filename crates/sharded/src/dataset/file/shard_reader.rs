@@ -8,7 +8,7 @@ use crate::dataset::{Predicate, Reader, conform};
 use crate::error::untrusted;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::record_batch::RecordBatch;
-use datafusion::common::Result;
+use datafusion::common::{Result, internal_err};
 use datafusion::physical_expr::PhysicalExpr;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -67,8 +67,26 @@ impl FilePart {
 }
 
 impl ShardReader {
+    /// Opens the file of the next part, if it is not open yet, for all parts of it that follow.
+    fn open_file(&mut self) -> Result<()> {
+        let Some(FilePart { unit: Unit::Unopened { file, .. }, .. }) = self.parts.front() else {
+            return Ok(());
+        };
+        let (unopened, opened) = (Arc::clone(file), file.open()?);
+        for part in &mut self.parts {
+            match &part.unit {
+                Unit::Unopened { file, row_group } if Arc::ptr_eq(file, &unopened) => {
+                    part.unit = Unit::Parquet { file: Arc::clone(&opened), row_group: *row_group };
+                }
+                _ => break,
+            }
+        }
+        Ok(())
+    }
+
     /// Opens the next part, together with those that the same reader can read.
     fn open_next(&mut self) -> Result<Option<Box<dyn Reader>>> {
+        self.open_file()?;
         self.progress.before += std::mem::take(&mut self.progress.current);
         let Some(FilePart { unit, offset, length, required }) = self.progress.take(&mut self.parts) else {
             return Ok(None);
@@ -108,6 +126,7 @@ impl ShardReader {
                 ipc::read(&file, batches, projection)?
             }
             Unit::IpcStream { location } => ipc::read_stream(&location, projection)?,
+            Unit::Unopened { file, .. } => return internal_err!("`{}` was not opened", file.location),
         }))
     }
 }

@@ -1,6 +1,7 @@
 //! Statistics of files: those in the footers of Parquet files, and the distinct counts of their dictionaries.
 
 use super::Unit;
+use super::parallel::in_parallel;
 use super::parquet::File;
 use bytes::buf::Reader;
 use bytes::{Buf, Bytes};
@@ -38,6 +39,10 @@ pub(super) fn of(units: &[Unit], schema: &SchemaRef) -> Statistics {
             files.push(file);
         }
     }
+    // Of objects, dictionaries have to be fetched.
+    if files.iter().any(|file| !file.is_local()) {
+        in_parallel(&files, |file| _ = file.statistics.get_or_init(|| of_file(file, schema)));
+    }
     let statistics = files.iter().map(|file| file.statistics.get_or_init(|| of_file(file, schema)));
     Statistics::try_merge_iter(statistics, schema).unwrap_or_else(|_| Statistics::new_unknown(schema))
 }
@@ -47,7 +52,7 @@ fn rows_by_size(units: &[Unit], schema: &SchemaRef) -> Option<usize> {
     let (mut rows, mut last) = (0, None);
     for unit in units {
         match unit {
-            Unit::Parquet { .. } => rows += unit.rows(),
+            Unit::Parquet { .. } | Unit::Unopened { .. } => rows += unit.rows(),
             // A file may have several units.
             _ if last.replace(unit.location()).is_some_and(|last| last.is_same(unit.location())) => {}
             _ => rows += unit.location().size()? as usize / (BYTES_OF_A_VALUE * schema.fields().len().max(1)),

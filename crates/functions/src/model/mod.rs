@@ -4,9 +4,22 @@
 //! A task begins, reads, computes and writes, one after the other. The tasks of a stage run in waves, as many
 //! at a time as the pools take, the base pool first; a stage begins when those before it have ended. Rates
 //! are those of one function; `benches/functions.py` measures how far the model is from what happens.
+//!
+//! Layers, lowest first: `rates`, `shape` (what is known of a query), the model; `goal` (which forecast is
+//! chosen), `tasks` (how many tasks each stage gets).
+
+mod goal;
+mod rates;
+mod shape;
+mod tasks;
+
+pub use goal::{Expected, Goal};
+pub use rates::Rates;
+pub use shape::{Edge, Shape, StageShape};
+pub use tasks::choose_tasks;
 
 use crate::bill::PoolKind;
-use crate::coordinator::{JobSettings, Units};
+use crate::coordinator::JobSettings;
 use crate::prices::{PriceSheet, Prices};
 use crate::usage::Usage;
 use std::time::Duration;
@@ -21,49 +34,6 @@ const OPEN_OBJECT: f64 = 2.0;
 
 /// The most that an invocation brings along (see the coordinator).
 const INLINE_TOTAL: f64 = 3e6;
-
-/// How fast functions are.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Rates {
-    /// From the invocation to the first request, and from the last one to the answer, in seconds.
-    pub invocation: f64,
-    /// The latency of a request, in seconds.
-    pub latency: f64,
-    /// How many bytes a function reads or writes in a second.
-    pub transfer: f64,
-    /// How many bytes it computes with in a second, with a whole processor.
-    pub compute: f64,
-    /// How many rows it computes with in a second, with a whole processor.
-    pub rows: f64,
-    /// How many functions compute at this rate at the same time; those that are more share the processors.
-    pub processors: f64,
-}
-
-impl Rates {
-    /// Of AWS Lambda over Amazon S3: latency and throughput as in starling.txt §3.3 and §5.1. What this
-    /// engine computes was measured (`benches/functions.py`).
-    pub const LAMBDA: Rates = Rates {
-        invocation: 0.03,
-        latency: 0.015,
-        transfer: 75e6,
-        compute: 2.5e9,
-        rows: 60e6,
-        processors: f64::INFINITY,
-    };
-
-    /// Of processes of one machine over an object store that is near. How many processors it has is not known
-    /// here: two that are threads of one core are not much more than one.
-    pub const OWN_MACHINES: Rates =
-        Rates { invocation: 0.005, latency: 0.002, transfer: 500e6, ..Rates::LAMBDA };
-
-    /// Whether functions can be so fast.
-    pub fn are_possible(&self) -> bool {
-        let is_time = |seconds: f64| seconds.is_finite() && seconds >= 0.0;
-        is_time(self.invocation)
-            && is_time(self.latency)
-            && [self.transfer, self.compute, self.rows, self.processors].iter().all(|rate| *rate > 0.0)
-    }
-}
 
 /// What is expected of the functions of a pool.
 #[derive(Debug, Clone, PartialEq)]
@@ -89,6 +59,8 @@ pub struct Model {
     pub parallel_reads: f64,
     /// The most bytes of an output that goes along with invocations.
     pub inline_bytes: f64,
+    /// How many bytes the operators of a task may hold.
+    pub operator_memory: f64,
 }
 
 /// What a stage is expected to take.
@@ -127,6 +99,13 @@ pub struct Forecast {
     pub usage: Usage,
     /// What it would take on each pool alone, if there are two: seconds, and dollars.
     pub alone: Vec<(PoolKind, f64, f64)>,
+}
+
+impl Forecast {
+    /// What it is chosen by.
+    pub fn expected(&self) -> Expected {
+        (self.seconds, self.dollars, self.usage.gb_seconds)
+    }
 }
 
 impl PoolModel {
@@ -180,10 +159,12 @@ impl Model {
         settings: &JobSettings,
         elastic: PoolModel,
         base: Option<(PoolModel, Option<Duration>)>,
+        operator_memory: u64,
     ) -> Model {
         Model {
             elastic,
             base,
+            operator_memory: operator_memory as f64,
             parallel_reads: f64::from(settings.parallel_reads),
             inline_bytes: settings.inline_bytes as f64,
         }
@@ -242,24 +223,22 @@ impl Model {
     }
 
     /// What a query is expected to take. Small ones run in the process that asks.
-    /// All bytes and rows are multiplied by `scale`, for tables that are larger than those that are there.
-    pub fn forecast(&self, units: &Units, small: u64, scale: f64) -> Forecast {
-        let mut forecast = self.forecast_of_pools(units, small, scale);
+    pub fn forecast(&self, shape: &Shape, small: u64) -> Forecast {
+        let mut forecast = self.forecast_of_pools(shape, small);
         if let Some((base, _)) = self.base.as_ref().filter(|_| !forecast.runs_here) {
             for (kind, pool) in [(PoolKind::Base, base), (PoolKind::Elastic, &self.elastic)] {
-                let alone = self.alone(pool).forecast_of_pools(units, small, scale);
+                let alone = self.alone(pool).forecast_of_pools(shape, small);
                 forecast.alone.push((kind, alone.seconds, alone.dollars));
             }
         }
         forecast
     }
 
-    fn forecast_of_pools(&self, units: &Units, small: u64, scale: f64) -> Forecast {
-        let estimates: Vec<StageEstimate> =
-            units.plan.programs.estimates().iter().map(|estimate| scaled(estimate, scale)).collect();
-        let source_bytes: f64 = estimates.iter().map(|estimate| estimate.source_bytes).sum();
+    fn forecast_of_pools(&self, shape: &Shape, small: u64) -> Forecast {
+        let estimates = || shape.stages.iter().map(|stage| &stage.estimate);
+        let source_bytes: f64 = estimates().map(|estimate| estimate.source_bytes).sum();
         if is_small(source_bytes, small) {
-            let rows: f64 = estimates.iter().map(|estimate| estimate.input_rows).sum();
+            let rows: f64 = estimates().map(|estimate| estimate.input_rows).sum();
             return Forecast {
                 stages: vec![],
                 runs_here: true,
@@ -269,12 +248,12 @@ impl Model {
                 alone: vec![],
             };
         }
-        let is_inline = estimates.iter().enumerate().map(|(stage, own)| self.is_inline(units, stage, own));
-        let is_inline: Vec<bool> = is_inline.collect();
+        let is_inline: Vec<bool> =
+            (0..shape.stages.len()).map(|stage| self.is_inline(shape, stage)).collect();
         let mut stages: Vec<StageForecast> = Vec::new();
-        for (number, estimate) in estimates.iter().enumerate() {
-            let before = producers(units, number).map(|stage| stages[stage].span.1).fold(0.0, f64::max);
-            stages.push(self.stage(units, number, estimate, &is_inline, before));
+        for (number, stage) in shape.stages.iter().enumerate() {
+            let before = stage.inputs.iter().map(|edge| stages[edge.from].span.1).fold(0.0, f64::max);
+            stages.push(self.stage(shape, number, &is_inline, before));
         }
         let (mut usage, mut base) = (Usage::default(), Usage::default());
         for stage in &stages {
@@ -286,40 +265,31 @@ impl Model {
         Forecast { stages, runs_here: false, seconds, dollars, usage, alone: vec![] }
     }
 
-    fn stage(
-        &self,
-        units: &Units,
-        number: usize,
-        estimate: &StageEstimate,
-        inline: &[bool],
-        begin: f64,
-    ) -> StageForecast {
-        let tasks = units.plan.topology.channels_of(number);
-        let count = tasks.len() as f64;
-        let (is_inline, combines) = (inline[number], combines(units, number));
+    fn stage(&self, shape: &Shape, number: usize, inline: &[bool], begin: f64) -> StageForecast {
+        let StageShape { tasks, estimate, inputs } = &shape.stages[number];
+        let (count, is_inline) = (*tasks as f64, inline[number]);
+        let (combines, reads_of_combines) = shape.combiners(number);
         // What combining tasks make is large.
-        let comes_inline = |unit: usize| units.combine(unit).is_none() && inline[units.stage(unit)];
+        let is_read = |edge: &&Edge| edge.groups.is_some() || !inline[edge.from];
+        let sources: usize = inputs.iter().filter(is_read).map(Edge::sources).sum();
         let table_gets = self.table_gets(estimate, count);
-        let mut gets = table_gets;
-        for task in tasks.clone() {
-            let readings = units.readings(task).iter();
-            gets += readings.filter(|reading| !comes_inline(reading.from)).count() as f64;
-        }
-        let combined: f64 = combines.iter().map(|unit| units.readings(*unit).len() as f64).sum();
-        let objects = if is_inline { 0.0 } else { count + combines.len() as f64 };
+        let gets = table_gets + count * sources as f64;
+        let objects = if is_inline { 0.0 } else { count + combines as f64 };
         let computed = estimate.source_bytes + estimate.input_bytes;
         let transferred = estimate.source_bytes / COMPRESSION + estimate.input_bytes;
         let written = if is_inline { 0.0 } else { estimate.output_bytes };
+        // What the operators of a task have no memory for is written to files, and read again.
+        let spilled = (estimate.input_bytes / count - self.operator_memory).max(0.0);
         let of_tasks = self.forecast_tasks(
             count,
             &Task {
                 waits: (gets / count / self.parallel_reads).ceil() + f64::from(u8::from(!is_inline)),
-                transferred: (transferred + written) / count,
+                transferred: (transferred + written) / count + 2.0 * spilled,
                 computed: computed / count,
                 rows: estimate.input_rows / count,
             },
         );
-        let combiners = combines.len() as f64;
+        let combiners = combines as f64;
         let transferred_each = 2.0 * estimate.output_bytes / combiners.max(1.0);
         let combining = Task { waits: 2.0, transferred: transferred_each, computed: 0.0, rows: 0.0 };
         let of_combines = self.forecast_tasks(combiners, &combining);
@@ -328,7 +298,7 @@ impl Model {
         usage += of_combines.usage[0];
         base += of_combines.usage[1];
         usage += Usage {
-            gets: (gets + combined).round() as u64,
+            gets: gets.round() as u64 + reads_of_combines as u64,
             table_gets: table_gets.round() as u64,
             puts: objects.round() as u64,
             read_bytes: transferred as u64,
@@ -336,8 +306,8 @@ impl Model {
             ..Usage::default()
         };
         StageForecast {
-            tasks: tasks.len(),
-            combines: combines.len(),
+            tasks: *tasks,
+            combines,
             bytes: [estimate.source_bytes, estimate.input_bytes, estimate.output_bytes],
             objects,
             usage,
@@ -356,110 +326,23 @@ impl Model {
         }
     }
 
+    /// How many requests read tables. Each task opens the objects that it reads, and may begin within one
+    /// that the task before it reads, too.
     fn table_gets(&self, estimate: &StageEstimate, tasks: f64) -> f64 {
-        let opened = estimate.source_objects as f64 * tasks.min(self.concurrency() as f64);
+        let objects = estimate.source_objects as f64;
+        let opened = if objects > 0.0 { objects + tasks - 1.0 } else { 0.0 };
         estimate.source_requests as f64 + OPEN_OBJECT * opened
     }
 
     /// Whether the output of a stage goes along with invocations.
-    fn is_inline(&self, units: &Units, stage: usize, estimate: &StageEstimate) -> bool {
-        let tasks = units.plan.topology.channels_of(stage);
-        let each = estimate.output_bytes / tasks.len() as f64;
-        let readers = units.readers(tasks.start);
-        let sources = readers.map(|reader| units.sources(reader).len()).max().unwrap_or(1);
-        each <= (INLINE_TOTAL / sources as f64).min(self.inline_bytes)
+    fn is_inline(&self, shape: &Shape, stage: usize) -> bool {
+        let StageShape { tasks, estimate, .. } = &shape.stages[stage];
+        let each = estimate.output_bytes / *tasks as f64;
+        each <= (INLINE_TOTAL / shape.most_sources(stage) as f64).min(self.inline_bytes)
     }
 }
 
 /// Whether a query that reads so many bytes runs in the process that asks. Nothing is smaller than 0.
 pub fn is_small(source_bytes: f64, small: u64) -> bool {
     small > 0 && source_bytes <= small as f64
-}
-
-/// The tasks that combine the output of a stage.
-fn combines(units: &Units, stage: usize) -> Vec<usize> {
-    (units.plan.tasks()..units.count()).filter(|unit| units.stage(*unit) == stage).collect()
-}
-
-/// The stages that a stage reads from.
-fn producers(units: &Units, stage: usize) -> impl Iterator<Item = usize> + '_ {
-    let tasks = units.plan.topology.channels_of(stage);
-    tasks.flat_map(|task| units.sources(task)).map(|source| units.stage(*source))
-}
-
-fn scaled(estimate: &StageEstimate, scale: f64) -> StageEstimate {
-    StageEstimate {
-        source_bytes: estimate.source_bytes * scale,
-        source_requests: (estimate.source_requests as f64 * scale) as usize,
-        input_bytes: estimate.input_bytes * scale,
-        input_rows: estimate.input_rows * scale,
-        output_bytes: estimate.output_bytes * scale,
-        ..*estimate
-    }
-}
-
-/// What a user wants of the number of tasks.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Goal {
-    /// The number beyond which more dollars buy little time: the least product of both.
-    Knee,
-    /// The fastest that costs at most so many dollars.
-    MaxCost(f64),
-    /// The cheapest that takes at most so long.
-    MaxLatency(Duration),
-}
-
-/// What a choice is made by: seconds, dollars, and gigabyte-seconds.
-type Expected = (f64, f64, f64);
-
-impl Goal {
-    /// The place of the choice among what is expected, as seconds, dollars and gigabyte-seconds; the nearest
-    /// one if none is good enough.
-    pub fn choose(self, expected: &[Expected]) -> usize {
-        // Machines that are there anyway cost nothing, and their memory is scarce all the same.
-        let is_free = expected.iter().all(|(_, dollars, _)| *dollars == 0.0);
-        // The least of these numbers, one after the other, is the best.
-        let rank = |(seconds, dollars, memory): &Expected| {
-            let cost = if is_free { *memory } else { *dollars };
-            match self {
-                Goal::Knee => [0.0, seconds * cost, *seconds],
-                Goal::MaxCost(most) if *dollars <= most => [0.0, *seconds, cost],
-                Goal::MaxLatency(most) if *seconds <= most.as_secs_f64() => [0.0, cost, *seconds],
-                Goal::MaxCost(_) => [1.0, cost, *seconds],
-                Goal::MaxLatency(_) => [1.0, *seconds, cost],
-            }
-        };
-        let ranks = expected.iter().map(rank).enumerate();
-        let best = ranks.min_by(|(_, a), (_, b)| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
-        best.map_or(0, |(place, _)| place)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The seconds and dollars of Q12 with 16 to 256 tasks (starling.txt, Fig. 14, read off): the knee is at
-    /// 64 to 128.
-    const FIGURE_14: [Expected; 5] =
-        [(28.0, 0.157, 0.0), (17.0, 0.166, 0.0), (13.0, 0.197, 0.0), (11.0, 0.248, 0.0), (10.8, 0.36, 0.0)];
-
-    #[test]
-    fn goals_choose_as_the_paper_does() {
-        assert_eq!(Goal::Knee.choose(&FIGURE_14), 2);
-        assert_eq!(Goal::MaxCost(0.25).choose(&FIGURE_14), 3);
-        assert_eq!(Goal::MaxLatency(Duration::from_secs(20)).choose(&FIGURE_14), 1);
-    }
-
-    #[test]
-    fn the_nearest_is_chosen_if_none_is_good_enough() {
-        assert_eq!(Goal::MaxCost(0.01).choose(&FIGURE_14), 0);
-        assert_eq!(Goal::MaxLatency(Duration::from_secs(1)).choose(&FIGURE_14), 4);
-    }
-
-    #[test]
-    fn machines_of_ones_own_are_chosen_by_their_time() {
-        let free = [(4.0, 0.0, 8.0), (2.5, 0.0, 9.0), (2.4, 0.0, 20.0)];
-        assert_eq!(Goal::Knee.choose(&free), 1);
-    }
 }
