@@ -169,6 +169,34 @@ def test_stages_have_numbers_of_tasks_of_their_own(rows: str) -> None:
         assert values(changed.to_rows(on=functions)) == values(wb.sql(GROUPS, rows=rows).to_rows())
 
 
+CHOSEN = {
+    "groups": GROUPS,
+    "two joins": LONG,
+    "distinct": "select count(*) as c from (select distinct k, n % 7 as d, substr(text, 1, 1) as t from rows)",
+    "windows": """
+        select k, n, row_number() over (partition by k order by n desc) as r from rows where n % 50 = 0
+    """,
+    "order": "select n, text from rows where k < 30 order by text, n",
+    "not in": "select n from rows where n not in (select k * 3 from rows) and n < 100000",
+    "scalar": "select k, n from rows where n > (select avg(n) + 499000 from rows)",
+    "recursion": """
+        with recursive r(i) as (select 1 union all select i + 1 from r where i < 9)
+        select i, count(*) as c, sum(n) as s from r join rows on i = k % 10 group by i
+    """,
+}
+
+
+@pytest.mark.parametrize("name", CHOSEN)
+def test_queries_in_chosen_tasks_have_the_answers_of_one_process(name: str, rows: str) -> None:
+    # Functions that begin at once and are slow: many of them are faster than one.
+    rates = wb.functions.Rates(1e-4, 1e-4, 5e9, 2e8, 2e7)
+    with wb.functions.start(8, small=0, prices="aws-us-east-1-x86", rates=rates) as functions:
+        query = wb.sql(CHOSEN[name], on=functions.within(max_cost=1.0), rows=rows)
+        (chosen,) = (choice for choice in query._choices if choice.chosen)
+        assert len(set(chosen.tasks)) > 1, chosen
+        assert values(query.to_rows()) == values(wb.sql(CHOSEN[name], rows=rows).to_rows())
+
+
 def test_tables_that_are_planned_as_if_they_were_larger_do_not_run(
     functions: wb.functions.LocalFunctions, rows: str
 ) -> None:

@@ -150,6 +150,10 @@ impl FileDataset {
         if files.len() != footers.row_groups.len() {
             return plan_err!("a source of this plan is damaged: it has other footers than files");
         }
+        let mut counts = footers.row_groups.iter().flatten();
+        if counts.try_fold(0_i64, |sum, rows| sum.checked_add_unsigned(*rows)).is_none() {
+            return plan_err!("a source of this plan is damaged: it has more rows than can be counted");
+        }
         let (mut units, mut locations) = (Vec::new(), Vec::new());
         for (file, rows) in files.iter().zip(&footers.row_groups) {
             let location = known_object(&file.place, file.bytes, file.tag.clone())?;
