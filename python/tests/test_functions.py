@@ -172,7 +172,7 @@ def test_stages_have_numbers_of_tasks_of_their_own(rows: str) -> None:
 CHOSEN = {
     "groups": GROUPS,
     "two joins": LONG,
-    "distinct": "select count(*) as c from (select distinct k, n % 7 as d, substr(text, 1, 1) as t from rows)",
+    "distinct": "select count(*) as c from (select distinct k, n % 7 as d, left(text, 1) as t from rows)",
     "windows": """
         select k, n, row_number() over (partition by k order by n desc) as r from rows where n % 50 = 0
     """,
