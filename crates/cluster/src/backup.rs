@@ -23,6 +23,9 @@ use whimbrel_sharded::runtime::Topology;
 /// How long a queue is waited for that its worker has not begun yet.
 const BEGIN_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// How often the folder of the backup is made again for one file.
+const FOLDER_ATTEMPTS: usize = 5;
+
 /// A queue of a job. The shards of the result are queues, too, with numbers behind the others.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct QueueName {
@@ -326,15 +329,16 @@ impl MemoryBudget {
     }
 }
 
-/// A file in a folder, which is made again if somebody has removed it. The file is gone when it is closed.
+/// A file in a folder, which is made again if somebody has removed it, also if that happens again meanwhile.
+/// The file is gone when it is closed.
 fn unnamed_file(folder: &Path) -> std::io::Result<File> {
-    match tempfile::tempfile_in(folder) {
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            create_dir_all(folder)?;
-            tempfile::tempfile_in(folder)
+    for _ in 0..FOLDER_ATTEMPTS {
+        match tempfile::tempfile_in(folder) {
+            Err(error) if error.kind() == ErrorKind::NotFound => create_dir_all(folder)?,
+            file => return file,
         }
-        file => file,
     }
+    tempfile::tempfile_in(folder)
 }
 
 /// The error of a file of the backup.
