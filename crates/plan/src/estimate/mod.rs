@@ -80,15 +80,6 @@ impl Estimate {
         self
     }
 
-    /// How many groups rows fall into that agree in these columns.
-    pub fn groups(&self, columns: impl IntoIterator<Item = usize>) -> f64 {
-        let mut groups = 1.0;
-        for column in columns {
-            groups *= self.columns[column].distinct;
-        }
-        groups.min(self.rows).max(self.rows.min(1.0))
-    }
-
     fn set_rows(&mut self, rows: f64) {
         self.rows = if rows.is_finite() { rows.max(0.0) } else { f64::MAX.sqrt() };
         for column in &mut self.columns {

@@ -31,8 +31,6 @@ pub(super) struct File {
     pub metadata: ArrowReaderMetadata,
     /// The statistics in the footer, computed on first use.
     pub statistics: OnceLock<Statistics>,
-    /// The estimated distinct count of each column, where it is known; read on first use.
-    pub distinct_counts: OnceLock<Vec<Option<usize>>>,
 }
 
 /// Part of a row group: `length` rows from `offset` on.
@@ -107,8 +105,7 @@ pub(super) fn open(location: &Location) -> Result<Opened> {
 
 /// A file with its footer.
 fn new_file(location: &Location, metadata: ArrowReaderMetadata) -> Arc<File> {
-    let (statistics, distinct_counts) = (OnceLock::new(), OnceLock::new());
-    Arc::new(File { location: location.clone(), metadata, statistics, distinct_counts })
+    Arc::new(File { location: location.clone(), metadata, statistics: OnceLock::new() })
 }
 
 /// A file; its footer is read unless this version of it was read before.

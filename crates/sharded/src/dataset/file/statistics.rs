@@ -71,7 +71,7 @@ fn of_file(file: &File, schema: &SchemaRef) -> Statistics {
     if metadata.file_metadata().schema_descr().num_columns() == statistics.column_statistics.len() {
         for (column, values) in statistics.column_statistics.iter_mut().zip(distinct_counts(file)) {
             if let Some(values) = values {
-                column.distinct_count = Precision::Inexact(*values);
+                column.distinct_count = Precision::Inexact(values);
             }
         }
     }
@@ -79,24 +79,22 @@ fn of_file(file: &File, schema: &SchemaRef) -> Statistics {
 }
 
 /// The estimated distinct count of each column, where its dictionaries tell.
-pub(super) fn distinct_counts(file: &File) -> &[Option<usize>] {
-    file.distinct_counts.get_or_init(|| {
-        let metadata = file.metadata.metadata();
-        let columns = metadata.file_metadata().schema_descr().num_columns();
-        if file.is_local() {
-            let lengths = |column: usize| {
-                let groups = sampled(metadata.num_row_groups()).map(|group| metadata.row_group(group));
-                groups.map(move |group| (group, length_in_file(file, group, column)))
-            };
-            return (0..columns).map(|column| distinct_count(file, column, lengths(column))).collect();
-        }
-        if metadata.num_row_groups() == 0 {
-            return vec![None; columns];
-        }
-        // One row group of an object, for each is a request more.
-        let lengths = lengths_in_object(file).into_iter().map(|length| [(metadata.row_group(0), length)]);
-        lengths.enumerate().map(|(column, length)| distinct_count(file, column, length)).collect()
-    })
+fn distinct_counts(file: &File) -> Vec<Option<usize>> {
+    let metadata = file.metadata.metadata();
+    let columns = metadata.file_metadata().schema_descr().num_columns();
+    if file.is_local() {
+        let lengths = |column: usize| {
+            let groups = sampled(metadata.num_row_groups()).map(|group| metadata.row_group(group));
+            groups.map(move |group| (group, length_in_file(file, group, column)))
+        };
+        return (0..columns).map(|column| distinct_count(file, column, lengths(column))).collect();
+    }
+    if metadata.num_row_groups() == 0 {
+        return vec![None; columns];
+    }
+    // One row group of an object, for each is a request more.
+    let lengths = lengths_in_object(file).into_iter().map(|length| [(metadata.row_group(0), length)]);
+    lengths.enumerate().map(|(column, length)| distinct_count(file, column, length)).collect()
 }
 
 /// The row groups whose dictionaries are read.
