@@ -293,11 +293,13 @@ def scale_up(server: str, scale: float, rates: Row, numbers: list[int], urls: di
         means = {
             kind: statistics.geometric_mean(row[kind] for row in of_figure) for kind in ("seconds", "dollars")
         }
+        dollars = sum(row["dollars"] for row in rows)
         print(
-            f"{terabytes} TB, geometric mean of {len(of_figure)} queries: {means['seconds']:.1f} s "
-            f"${means['dollars']:.3f}; Starling {FIGURE_9} s at 1 TB"
+            f"{terabytes} TB, all queries: ${dollars:.2f}; geometric mean of {len(of_figure)}: "
+            f"{means['seconds']:.1f} s ${means['dollars']:.3f}; Starling {FIGURE_9} s at 1 TB"
         )
-        result: Row = {"terabytes": terabytes, "concurrency": concurrency, "rows": rows, "means": means}
+        result: Row = {"terabytes": terabytes, "concurrency": concurrency, "rows": rows}
+        result |= {"dollars": dollars, "means": means}
         results["scales"].append(result)
         if terabytes == 1:
             results["figure_14"] = figure_14(functions, tables)

@@ -82,7 +82,7 @@ impl ScaledDataset {
         data_type: &DataType,
         rows: Option<usize>,
     ) -> ColumnStatistics {
-        let range = bounds(&column.min_value).zip(bounds(&column.max_value));
+        let range = known_number(&column.min_value).zip(known_number(&column.max_value));
         let values = range.filter(|_| data_type.is_integer()).map(|(min, max)| max - min + 1.0);
         let distinct = column.distinct_count.get_value().copied();
         let counted = distinct.map_or(values, |distinct| Some(distinct as f64));
@@ -110,8 +110,8 @@ impl ScaledDataset {
     }
 }
 
-/// A bound as a number.
-fn bounds(bound: &Precision<ScalarValue>) -> Option<f64> {
+/// A bound as a number, if it is known and is one.
+fn known_number(bound: &Precision<ScalarValue>) -> Option<f64> {
     bound.get_value().and_then(number)
 }
 
