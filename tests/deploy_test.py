@@ -22,7 +22,8 @@ KEY = "arn:aws:kms:eu-west-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890
 TABLES = ["arn:aws:s3:::events", "arn:aws:s3:::facts.example"]
 OPTIONS = {
     "Architecture": "arm64",
-    "Memory": 1769,
+    "Memory": 8192,
+    "SmallMemory": 1769,
     "Timeout": 120,
     "ReservedConcurrency": "100",
     "Prefix": "team/queries-2",
@@ -135,6 +136,12 @@ def of_key(stack: Stack) -> set[tuple[str, ...]]:
     return {(action, KEY, condition) for action in ("kms:Decrypt", "kms:GenerateDataKey")}
 
 
+def of_functions(stack: Stack) -> set[tuple[str, ...]]:
+    """What clients may do with functions."""
+    names = ["Function", *(["SmallFunction"] if stack.values["SmallMemory"] else [])]
+    return {("lambda:InvokeFunction", f"<{name}.Arn>") for name in names}
+
+
 def of_tables(stack: Stack) -> set[tuple[str, ...]]:
     return {("s3:GetObject", f"{bucket}/*") for bucket in stack.values["TableBuckets"] if bucket}
 
@@ -160,7 +167,7 @@ def test_the_check_finds_mistakes(right: str, wrong: str) -> None:
 
 
 def test_functions_may_do_what_they_do(stack: Stack) -> None:
-    role, own = stack.properties("Role"), stack.properties("InvokeItself")
+    role = stack.properties("Role")
     below = stack.values["Prefix"]
     objects = f"<Bucket.Arn>/{below}"
     expected = {
@@ -173,10 +180,9 @@ def test_functions_may_do_what_they_do(stack: Stack) -> None:
         ("s3:PutObject", f"{objects}/stages/*"),
         # So that S3 tells an object that is missing from one that is forbidden.
         ("s3:ListBucket", "<Bucket.Arn>", prefixes([f"{below}/queries/*", f"{below}/stages/*"])),
-        ("lambda:InvokeFunction", "<Function.Arn>"),
     }
-    assert grants(role["Policies"], own) == expected | of_tables(stack) | of_key(stack)
-    assert own["RoleName"] == "<Role>"
+    # They invoke no functions: that is done by clients.
+    assert grants(role["Policies"]) == expected | of_tables(stack) | of_key(stack)
     (trust,) = role["AssumeRolePolicyDocument"]["Statement"]
     assert (trust["Action"], trust["Principal"]) == ("sts:AssumeRole", {"Service": "lambda.amazonaws.com"})
 
@@ -185,19 +191,18 @@ def test_clients_may_do_what_they_do(stack: Stack) -> None:
     below = stack.values["Prefix"]
     actions = ("s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload")
     expected = {(action, f"<Bucket.Arn>/{below}/*") for action in actions} | {
-        ("lambda:InvokeFunction", "<Function.Arn>"),
         ("s3:ListBucket", "<Bucket.Arn>", prefixes(f"{below}/*")),
     }
     tables = {("s3:ListBucket", bucket) for bucket in stack.values["TableBuckets"] if bucket}
     granted = grants(stack.properties("ClientPolicy"))
-    assert granted == expected | tables | of_tables(stack) | of_key(stack)
+    assert granted == expected | of_functions(stack) | tables | of_tables(stack) | of_key(stack)
 
 
 def test_no_policy_allows_more_than_it_names(stack: Stack) -> None:
     own = f"<Bucket.Arn>/{stack.values['Prefix']}/"
     others = tuple(f"{bucket}/" for bucket in stack.values["TableBuckets"] if bucket)
     found = list(statements(stack.value(stack.template["Resources"])))
-    assert len(found) > 6
+    assert len(found) > 5
     for statement in found:
         assert not {"NotAction", "NotResource", "NotPrincipal"} & statement.keys()
         if statement["Effect"] == "Deny" or "Principal" in statement:
@@ -220,14 +225,15 @@ def test_there_are_no_other_policies(template: dict[str, Any]) -> None:
         "BucketPolicy": "AWS::S3::BucketPolicy",
         "LogGroup": "AWS::Logs::LogGroup",
         "Function": "AWS::Serverless::Function",
+        "SmallFunction": "AWS::Serverless::Function",
         "Role": "AWS::IAM::Role",
-        "InvokeItself": "AWS::IAM::RolePolicy",
         "ClientPolicy": "AWS::IAM::ManagedPolicy",
     }
     assert "ManagedPolicyArns" not in resources["Role"]["Properties"]
     # SAM makes roles of its own, permissions and public addresses of these.
-    function = resources["Function"]["Properties"]
-    assert not {"Policies", "Events", "FunctionUrlConfig"} & function.keys()
+    for name in ("Function", "SmallFunction"):
+        function = resources[name]["Properties"]
+        assert not {"Policies", "Events", "FunctionUrlConfig"} & function.keys()
 
 
 def test_the_bucket_is_private(stack: Stack) -> None:
@@ -285,6 +291,13 @@ def test_the_function(stack: Stack) -> None:
     assert stack.properties("LogGroup")["RetentionInDays"] > 0
 
 
+def test_the_small_function_differs_in_its_memory_only(stack: Stack) -> None:
+    function, small = stack.properties("Function"), stack.properties("SmallFunction")
+    function.pop("ReservedConcurrentExecutions", None)
+    assert small == function | {"MemorySize": stack.values["SmallMemory"]}
+    assert stack.template["Resources"]["SmallFunction"]["Condition"] == "HasSmall"
+
+
 def test_the_package_is_a_file_that_sam_uploads(template: dict[str, Any]) -> None:
     # It leaves names alone that a function of CloudFormation makes.
     package = template["Resources"]["Function"]["Properties"]["CodeUri"]
@@ -320,23 +333,24 @@ def test_parameters_that_would_widen_a_policy_are_refused(
 
 def test_the_outputs_say_how_to_connect(stack: Stack) -> None:
     outputs = {name: output["Value"] for name, output in stack.value(stack.template["Outputs"]).items()}
-    line = outputs.pop("Connect")
+    lines = {"Function": outputs.pop("Connect"), "SmallFunction": outputs.pop("ConnectSmall")}
     url = f"s3://<Bucket>/{stack.values['Prefix']}"
     assert outputs == {"FunctionName": "<Function>", "BucketUrl": url, "ClientPolicyArn": "<ClientPolicy>"}
-    call = ast.parse(line, mode="eval").body
-    assert isinstance(call, ast.Call)
-    assert ast.unparse(call.func) == "wb.functions.connect"
-    given = {argument.arg: ast.literal_eval(argument.value) for argument in call.keywords}
-    machine = "arm" if stack.values["Architecture"] == "arm64" else "x86"
-    assert given == {
-        "function": "<Function>",
-        "bucket": url,
-        "memory": stack.values["Memory"],
-        "timeout": f"{stack.values['Timeout']}s",
-        "prices": f"aws-us-east-1-{machine}",
-    }
-    assert (ROOT / f"crates/functions/prices/{given['prices']}.json").exists()
     module = ast.parse((ROOT / "python/whimbrel/functions.py").read_text())
     functions = {node.name: node for node in module.body if isinstance(node, ast.FunctionDef)}
     arguments = functions["connect"].args
-    assert given.keys() <= {argument.arg for argument in arguments.args + arguments.kwonlyargs}
+    for function, line in lines.items():
+        call = ast.parse(line, mode="eval").body
+        assert isinstance(call, ast.Call)
+        assert ast.unparse(call.func) == "wb.functions.connect"
+        given = {argument.arg: ast.literal_eval(argument.value) for argument in call.keywords}
+        machine = "arm" if stack.values["Architecture"] == "arm64" else "x86"
+        assert given == {
+            "function": f"<{function}>",
+            "bucket": url,
+            "memory": stack.properties(function)["MemorySize"],
+            "timeout": f"{stack.values['Timeout']}s",
+            "prices": f"aws-us-east-1-{machine}",
+        }
+        assert (ROOT / f"crates/functions/prices/{given['prices']}.json").exists()
+        assert given.keys() <= {argument.arg for argument in arguments.args + arguments.kwonlyargs}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 from typing import Any
@@ -48,7 +49,18 @@ def test_there_is_a_wheel_for_every_machine(workflow: dict[Any, Any]) -> None:
     assert int(counted) == len(machines)
 
 
-def test_nothing_is_published_before_all_wheels_are_there(workflow: dict[Any, Any]) -> None:
+def test_there_is_a_program_of_functions_for_each_kind_of_processor(workflow: dict[Any, Any]) -> None:
+    job = workflow["jobs"]["function"]
+    packages = {machine["package"] for machine in job["strategy"]["matrix"]["include"]}
+    source = (ROOT / "deploy/functions/package.py").read_text()
+    (architectures,) = re.findall(r"^ARCHITECTURES = (.*)$", source, re.MULTILINE)
+    assert packages == {f"function-{name}" for name in set(ast.literal_eval(architectures).values())}
+
+
+def test_nothing_is_published_before_all_is_there(workflow: dict[Any, Any]) -> None:
     publish = workflow["jobs"]["publish"]
-    assert publish["needs"] == "wheel"
+    assert set(publish["needs"]) == workflow["jobs"].keys() - {"publish"}
+    # PyPI takes wheels only.
+    downloads = {step["with"]["path"]: step["with"]["pattern"] for step in publish["steps"] if "with" in step}
+    assert downloads == {"dist": "wheel-*", "functions": "function-*"}
     assert publish["steps"][-1]["uses"].startswith("pypa/gh-action-pypi-publish@")

@@ -128,6 +128,46 @@ def test_explain_shows_what_is_expected_and_the_choice(
     assert len(re.findall(r"^  \* \d+ shards( in stages of [\d, ]+ tasks)?:", text, re.MULTILINE)) == 1
     analyzed = query.explain(analyze=True)
     assert "happened:" in analyzed and "| was" in analyzed
+    # The statements of SQL show the same, in Python and in the command.
+    for statement, last in ((f"explain {GROUPS}", "stage 0:"), (f"explain analyze {GROUPS}", "happened:")):
+        lines = [row.plan for row in wb.sql(statement, on=functions, rows=rows).to_rows()]
+        assert any(last in line for line in lines) and any(" shards: " in line for line in lines)
+
+
+def test_the_command_chooses_shows_and_bills(rows: str) -> None:
+    command = [sys.executable, "-m", "whimbrel"]
+    place = "functions?small=0&concurrency=4&prices=aws-us-east-1-x86"
+    sql = f"select k % 7 as k, count(*) as n from '{rows}' group by 1 order by 1"
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run([*command, *arguments], capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr
+        return done
+
+    expected = run("sql", "--format", "csv", sql).stdout
+    done = run("sql", "--on", place, "--time", "--format", "csv", sql)
+    assert done.stdout == expected and re.search(r"^\$\d.* GB-s ", done.stderr, re.MULTILINE)
+    assert "stage 0:" in (text := run("explain", "--on", place, sql).stdout)
+    assert len(re.findall(r"^  \* ", text, re.MULTILINE)) == 1 and "4 shards: " in text
+    assert "happened:" in run("explain", "--analyze", "--on", place, sql).stdout
+    fixed = run("explain", "--on", place, "--shards", "3", sql).stdout
+    assert "3 tasks" in fixed and "shards: " not in fixed
+    # Statements with effects are planned once.
+    script = f"create table t as select distinct k from '{rows}'; insert into t values (-1); "
+    assert (
+        run("sql", "--on", place, "--format", "csv", f"{script} select min(k) as k from t").stdout
+        == "k\n-1\n"
+    )
+    fast, cheap = (
+        run("explain", "--on", f"{place}&{goal}", sql).stdout for goal in ("max_cost=1", "max_latency=1h")
+    )
+    chosen = re.compile(r"^  \* \d+ shards.*: ([\d.]+) s, \$([\d.]+)", re.MULTILINE)
+    (seconds, dollars), (more_seconds, fewer_dollars) = (
+        map(float, chosen.findall(text)[0]) for text in (fast, cheap)
+    )
+    assert seconds <= more_seconds and dollars >= fewer_dollars
+    done = subprocess.run([*command, "sql", "--on", "functions?speed=9", sql], capture_output=True, text=True)
+    assert done.returncode != 0 and "unknown parameter" in done.stderr
 
 
 def test_goals_choose_among_the_numbers_of_shards(rows: str) -> None:
@@ -135,7 +175,7 @@ def test_goals_choose_among_the_numbers_of_shards(rows: str) -> None:
 
         def chosen(**goal: Any) -> wb.functions.Choice:
             query = wb.sql(GROUPS, on=functions.within(**goal), rows=rows)
-            (choice,) = (choice for choice in query._choices if choice.chosen)
+            (choice,) = (choice for choice in query.choices if choice.chosen)
             return choice
 
         fastest, cheapest = chosen(max_cost=1.0), chosen(max_latency="1h")
@@ -152,9 +192,9 @@ def test_stages_have_numbers_of_tasks_of_their_own(rows: str) -> None:
     with wb.functions.start(64, small=0, prices="aws-us-east-1-x86") as functions:
         table = wb.read(rows, scale=1000)
         query = wb.sql(GROUPS, on=functions, rows=table)
-        (chosen,) = (choice for choice in query._choices if choice.chosen)
+        (chosen,) = (choice for choice in query.choices if choice.chosen)
         assert len(set(chosen.tasks)) > 2 and max(chosen.tasks) <= 64, chosen
-        others = [choice for choice in query._choices if choice != chosen]
+        others = [choice for choice in query.choices if choice != chosen]
         products = [choice.seconds * choice.dollars for choice in others]
         assert chosen.seconds * chosen.dollars < min(products)
         tasks = ", ".join(map(str, chosen.tasks))
@@ -192,7 +232,7 @@ def test_queries_in_chosen_tasks_have_the_answers_of_one_process(name: str, rows
     rates = wb.functions.Rates(1e-4, 1e-4, 5e9, 2e8, 2e7)
     with wb.functions.start(8, small=0, prices="aws-us-east-1-x86", rates=rates) as functions:
         query = wb.sql(CHOSEN[name], on=functions.within(max_cost=1.0), rows=rows)
-        (chosen,) = (choice for choice in query._choices if choice.chosen)
+        (chosen,) = (choice for choice in query.choices if choice.chosen)
         assert len(set(chosen.tasks)) > 1, chosen
         assert values(query.to_rows()) == values(wb.sql(CHOSEN[name], rows=rows).to_rows())
 
@@ -259,12 +299,39 @@ def test_two_pools_share_a_query(rows: str, tmp_path: Path) -> None:
         assert values(wb.sql(GROUPS, shards=6, on=both, rows=rows).collect().to_rows()) == expected
     with pytest.raises(wb.InvalidError, match="one by one"):
         both.within(knee=True).calibrated()
-    with pytest.raises(wb.InvalidError, match="two pools at most"):
+    with pytest.raises(wb.InvalidError, match="several already"):
         wb.functions.pools(base=cloud, elastic=both)
     with pytest.raises(wb.InvalidError, match="base are functions"):
         wb.functions.pools(base=None, elastic=cloud)  # type: ignore[arg-type]
-    with wb.functions.start(1) as other, pytest.raises(wb.InvalidError, match="one bucket"):
+    with wb.functions.start(1) as other, pytest.raises(wb.InvalidError, match="share a bucket"):
         wb.functions.pools(base=other, elastic=cloud)
+
+
+def test_a_query_takes_the_size_of_functions_that_serves_its_goal(rows: str, tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"small": 0, "bucket": str(tmp_path), "prices": "aws-us-east-1-x86"}
+    expected = values(wb.sql(GROUPS, rows=rows).to_rows())
+    with wb.functions.start(2, memory=1769, **settings) as small, wb.functions.start(2, **settings) as large:
+        either = wb.functions.sizes(large, small)
+        query = wb.sql(GROUPS, on=either, rows=rows)
+        # A task is one thread, and has a whole processor from 1769 MB on.
+        assert "on functions of 1769 MB\n" in query.explain()
+        table = query.collect()
+        assert values(table.to_rows()) == expected and table.bill is not None
+        assert small.pids and not large.pids
+        # What does not fit into the memory of a function is written and read again, which takes time.
+        large_table = wb.read(rows, scale=10_000)
+        join = "select a.text, b.text from rows a join rows b using (n)"
+        fastest = either.within(max_cost=1e6).forecast(wb.sql(join, shards=4, rows=large_table))
+        assert fastest.text.startswith("on functions of 3008 MB\n")
+        with pytest.raises(wb.InvalidError, match="several already"):
+            wb.functions.sizes(either, small)
+        with pytest.raises(wb.InvalidError, match="several already"):
+            wb.functions.pools(base=small, elastic=either)
+        with pytest.raises(wb.InvalidError, match="one by one"):
+            either.calibrated()
+    for wrong in ((), (None,), (small, 3)):
+        with pytest.raises(wb.InvalidError, match="sizes are functions"):
+            wb.functions.sizes(*wrong)  # type: ignore[arg-type]
 
 
 def test_rates_are_measured_and_can_be_kept(functions: wb.functions.LocalFunctions, rows: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -123,6 +123,8 @@ class Bill:
         How many tasks the query had.
     kept
         How many of their outputs were there, from an earlier query.
+    text
+        The dollars by kind, in a line.
     attempts
         All attempts to run tasks.
     pools
@@ -151,6 +153,7 @@ class Bill:
     ran: str
     tasks: int
     kept: int
+    text: str = field(repr=False)
     attempts: tuple[Attempt, ...]
     pools: tuple[PoolBill, ...] = ()
 
@@ -164,9 +167,4 @@ class Bill:
         return Bill(**{**values, "attempts": attempts, "pools": pools})
 
     def __str__(self) -> str:
-        return (
-            f"${self.dollars:.6f}: {self.gb_seconds:.2f} GB-s ${self.compute_dollars:.6f}, "
-            f"{self.invocations} invocations ${self.invocation_dollars:.6f}, "
-            f"{self.gets} GETs ${self.get_dollars:.6f}, {self.puts} PUTs ${self.put_dollars:.6f}, "
-            f"storage ${self.storage_dollars:.6f}; {self.seconds:.2f} s"
-        )
+        return self.text

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
-
-from .function_bill import Bill
 
 
 @dataclass(frozen=True)
@@ -71,7 +69,7 @@ class Choice:
     dollars: float
     gb_seconds: float
     tasks: tuple[int, ...]
-    chosen: bool = False
+    chosen: bool
 
 
 @dataclass(frozen=True)
@@ -107,6 +105,8 @@ class FunctionPlan:
         All of it.
     alone
         What it would take on each pool alone, if there are two.
+    text
+        All of it, a line for each stage.
     """
 
     stages: tuple[PlannedStage, ...]
@@ -118,6 +118,7 @@ class FunctionPlan:
     puts: int
     gb_seconds: float
     alone: tuple[PoolForecast, ...]
+    text: str = field(repr=False)
 
     @property
     def tasks(self) -> tuple[int, ...]:
@@ -131,67 +132,5 @@ class FunctionPlan:
         alone = tuple(PoolForecast(*pool) for pool in values["alone"])
         return FunctionPlan(**{**values, "stages": stages, "alone": alone})
 
-    def text(self, choices: list[Choice] | None = None, bill: Bill | None = None) -> str:
-        """
-        Draw the stages, and the numbers of shards that there were to choose from.
-
-        Parameters
-        ----------
-        choices
-            The numbers of shards.
-        bill
-            What happened, to stand beside what was expected.
-
-        Returns
-        -------
-        str
-            A line for each stage, and one for all of them.
-        """
-        lines = ["on functions"]
-        if self.runs_here:
-            lines[0] += ": it reads so little that it runs in this process"
-        for number, stage in enumerate(self.stages):
-            combines = f" + {stage.combines} that combine" if stage.combines else ""
-            lines.append(
-                f"  stage {number}: {stage.tasks} tasks{combines}, {stage.objects:.0f} objects, "
-                f"reads {_bytes(stage.source_bytes + stage.input_bytes)}, hands out "
-                f"{_bytes(stage.output_bytes)}, {stage.gets} GETs, {stage.puts} PUTs, "
-                f"{stage.start:.2f} to {stage.end:.2f} s{_happened(number, bill)}"
-            )
-        lines.append(
-            f"  expected: {self.seconds:.2f} s, ${self.dollars:.6f}, {self.invocations} invocations, "
-            f"{self.gets} GETs, {self.puts} PUTs, {self.gb_seconds:.2f} GB-s"
-        )
-        for pool in self.alone:
-            lines.append(f"  {pool.pool} pool alone: {pool.seconds:.2f} s, ${pool.dollars:.6f}")
-        if bill is not None:
-            lines.append(f"  happened: {bill.seconds:.2f} s, {bill}")
-        for place, choice in enumerate(choices or []):
-            mark = "*" if choice.chosen else " "
-            is_changed = any(choice.shards == other.shards for other in (choices or [])[:place])
-            tasks = f" in stages of {', '.join(map(str, choice.tasks))} tasks" if is_changed else ""
-            lines.append(
-                f"  {mark} {choice.shards} shards{tasks}: {choice.seconds:.2f} s, ${choice.dollars:.6f}, "
-                f"{choice.gb_seconds:.2f} GB-s"
-            )
-        return "\n".join(lines) + "\n"
-
     def __str__(self) -> str:
-        return self.text()
-
-
-def _happened(stage: int, bill: Bill | None) -> str:
-    if bill is None:
-        return ""
-    own = [a for a in bill.attempts if a.stage == stage and a.kind == "task" and a.outcome == "ended"]
-    if not own:
-        return ""
-    return f" | was {min(a.start for a in own):.2f} to {max(a.end for a in own):.2f} s"
-
-
-def _bytes(count: float) -> str:
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if count < 1000:
-            return f"{count:.0f} {unit}"
-        count /= 1000
-    return f"{count:.1f} TB"
+        return self.text

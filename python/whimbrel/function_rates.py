@@ -20,6 +20,12 @@ _REPEATS = 3
 _INSTANT = 1e-6
 
 
+RatesValues = tuple[
+    tuple[float, float, float, float, float], tuple[float | None, float, float | None, float | None]
+]
+"""The rates of one function, and what all share."""
+
+
 @dataclass(frozen=True)
 class Rates:
     """
@@ -38,6 +44,12 @@ class Rates:
     processors
         How many functions compute at that rate at the same time; those that are more share the processors.
         None: all do.
+    cold_start
+        Seconds that a new function takes until it begins.
+    reads, writes
+        How many requests for objects of queries the store serves in a second, to all functions together.
+        None: any number. By default as many as Amazon S3 promises for one prefix, which is what a new bucket
+        serves; one that is used much serves more.
     """
 
     invocation: float
@@ -46,6 +58,20 @@ class Rates:
     compute: float
     rows: float
     processors: float | None = None
+    cold_start: float = 0.0
+    reads: float | None = None
+    writes: float | None = None
+
+    @staticmethod
+    def of(values: RatesValues) -> Rates:
+        """Make the rates of the native half's values."""
+        of_one, limits = values
+        return Rates(*of_one, *limits)
+
+    def values(self) -> RatesValues:
+        """Get the values for the native half."""
+        of_one = (self.invocation, self.latency, self.transfer, self.compute, self.rows)
+        return of_one, (self.processors, self.cold_start, self.reads, self.writes)
 
 
 class Probe(Protocol):
@@ -96,7 +122,8 @@ def measure(probe: Probe, concurrency: int, rates: Rates, sql: str | None) -> Ra
     speed = max(expected, _INSTANT) / max(alone, _INSTANT)
     # What takes longer when all run at once is what they compute.
     sharing = (together - (expected - computed) / speed) / max(computed / speed, _INSTANT)
-    return Rates(
+    return replace(
+        rates,
         invocation=invocation,
         latency=max(with_object - invocation, 0.0),
         transfer=rates.transfer * speed,

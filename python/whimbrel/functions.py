@@ -3,7 +3,7 @@ Functions: queries that run on stateless functions over object storage, and come
 
 `start` brings up a function service on this machine, for tests, notebooks and machines of one's own;
 `connect` takes a function of AWS Lambda, or of another such service; `pools` puts one's own machines before
-functions elsewhere. A query runs there with
+functions elsewhere; `sizes` takes those whose memory suits a query. A query runs there with
 ``on=functions``, or under ``wb.config(on=functions)``.
 
 Examples
@@ -22,8 +22,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple, replace
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -36,6 +35,7 @@ from .remote import RemoteRuntime
 
 if TYPE_CHECKING:
     from .query import Query
+    from .sharded import ShardedStream
 
 __all__ = [
     "Attempt",
@@ -50,14 +50,12 @@ __all__ = [
     "Rates",
     "connect",
     "pools",
+    "sizes",
     "start",
 ]
 
 _LAMBDA_PRICES = "aws-us-east-1-x86"
 _OWN_PRICES = "own-machines"
-
-# For how many plans of a query the number of tasks in each stage is looked for.
-_PLANS = 3
 
 
 class Functions(RemoteRuntime):
@@ -72,12 +70,11 @@ class Functions(RemoteRuntime):
 
     # Those that these were made from: a service of one's own ends when nobody has it any more.
     _origins: tuple[Functions, ...] = ()
-    # Whether these are two pools.
-    _is_pair: bool = False
+    # Whether these are two pools, or several sizes.
+    _is_compound: bool = False
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self._settings = dict(settings)
-        self._goal = native.FunctionGoal("knee", None)
         self._native = native.Functions(**settings)
 
     @property
@@ -138,20 +135,19 @@ class Functions(RemoteRuntime):
         if len(goals) != 1:
             raise InvalidError("within takes one goal: max_cost=, max_latency= or knee=True")
         kind, value = goals[0]
-        like = self._like(self._native, self)
-        like._goal = native.FunctionGoal(kind, None if kind == "knee" else value)
-        return like
+        goal = native.FunctionGoal(kind, None if kind == "knee" else value)
+        return self._like(self._native.with_goal(goal), self)
 
     def _like(self, half: native.Functions, *origins: Functions) -> Functions:
         like = Functions.__new__(Functions)
-        like._settings, like._goal, like._native = self._settings, self._goal, half
-        like._origins, like._is_pair = origins, self._is_pair
+        like._settings, like._native = self._settings, half
+        like._origins, like._is_compound = origins, self._is_compound
         return like
 
     @property
     def rates(self) -> Rates:
         """How fast the functions are thought to be."""
-        return Rates(*self._native.rates())
+        return Rates.of(self._native.rates())
 
     def calibrated(self, sql: str | None = None, **tables: Any) -> Functions:
         """
@@ -177,7 +173,7 @@ class Functions(RemoteRuntime):
         Raises
         ------
         InvalidError
-            If the query is wrong, or these are two pools, which are measured one by one.
+            If the query is wrong, or these are several functions, which are measured one by one.
 
         Examples
         --------
@@ -187,12 +183,12 @@ class Functions(RemoteRuntime):
         >>> functions.rates.processors  # doctest: +SKIP
         1.3
         """
-        if self._is_pair:
+        if self._is_compound:
             raise InvalidError(
-                "two pools are measured one by one: wb.functions.pools(base=own.calibrated(), elastic=…)"
+                "several functions are measured one by one: wb.functions.pools(base=own.calibrated(), …)"
             )
         rates = measure(_Probe(self, tables), self.cores, self.rates, sql)
-        return self._changed(rates=astuple(rates))
+        return self._changed(rates=rates.values())
 
     def _changed(self, **changes: Any) -> Functions:
         """Get the same functions with other settings."""
@@ -200,6 +196,35 @@ class Functions(RemoteRuntime):
         like = self._like(native.Functions(**settings), self)
         like._settings = settings
         return like
+
+    def forecast(self, query: ShardedStream) -> FunctionPlan:
+        """
+        Say what a query is expected to take and to cost, before it runs.
+
+        Parameters
+        ----------
+        query
+            A query, or another plan that ends.
+
+        Returns
+        -------
+        FunctionPlan
+            Its stages, seconds and dollars; as text, what `explain` shows of them.
+
+        Raises
+        ------
+        InvalidError
+            If it does not end.
+
+        Examples
+        --------
+        >>> import whimbrel as wb
+        >>> with wb.functions.start(concurrency=2) as functions:
+        ...     forecast = functions.forecast(wb.sql("select 6 * 7 as answer", on=functions))
+        >>> forecast.runs_here, forecast.dollars
+        (True, 0.0)
+        """
+        return self._expect(query._plan)
 
     def upload(self, path: str | os.PathLike[str]) -> str:
         """
@@ -244,41 +269,6 @@ class Functions(RemoteRuntime):
     def _expect(self, plan: native.Plan) -> FunctionPlan:
         return FunctionPlan.of(self._native.explain(plan))
 
-    def _choose_shards(self, planned: Callable[[int], Query]) -> Query:
-        counts = sorted({min(2**power, self.cores) for power in range(self.cores.bit_length() + 1)})
-        queries, expected = [], []
-        for shards in counts:
-            queries.append(planned(shards))
-            expected.append(self._expect(queries[-1]._plan))
-            if expected[-1].runs_here:
-                break
-        choices = [
-            Choice(shards, e.seconds, e.dollars, e.gb_seconds, e.tasks)
-            for shards, e in zip(counts, expected, strict=False)
-        ]
-        # Few shards may have another plan than many. For the best plans, their best number is a beginning.
-        beginnings: dict[str, int] = {}
-        for place, query in enumerate(queries):
-            stages = len(query._plan.stage_shards())
-            shape = query._plan.with_stage_shards([2] * stages).explain()
-            best = beginnings.setdefault(shape, place)
-            beginnings[shape] = [best, place][self._best([choices[best], choices[place]])]
-        left = list(beginnings.values())
-        for _ in range(min(_PLANS, len(left))):
-            place = left.pop(self._best([choices[place] for place in left]))
-            plan, values = self._native.choose_tasks(queries[place]._plan, self._goal)
-            e = FunctionPlan.of(values)
-            if e.tasks != choices[place].tasks:
-                queries.append(queries[place]._with_plan(plan))
-                choices.append(Choice(counts[place], e.seconds, e.dollars, e.gb_seconds, e.tasks))
-        chosen = self._best(choices)
-        choices[chosen] = replace(choices[chosen], chosen=True)
-        queries[chosen]._choices = choices
-        return queries[chosen]
-
-    def _best(self, choices: list[Choice]) -> int:
-        return self._goal.choose([(c.seconds, c.dollars, c.gb_seconds) for c in choices])
-
     def __repr__(self) -> str:
         return f"Functions({self._settings['function']!r}, bucket={self.bucket!r})"
 
@@ -297,7 +287,7 @@ class _Probe:
         return bill
 
     def expect(self, sql: str, shards: int, rates: Rates) -> FunctionPlan:
-        return self._functions._changed(rates=astuple(rates))._expect(self._planned(sql, shards)._plan)
+        return self._functions._changed(rates=rates.values())._expect(self._planned(sql, shards)._plan)
 
     def _planned(self, text: str, shards: int) -> Query:
         # Queries in SQL know functions.
@@ -409,7 +399,7 @@ def connect(
             "pipelined": pipelined,
             "combine": combine,
             "parallel_reads": parallel_reads,
-            "rates": None if rates is None else astuple(rates),
+            "rates": None if rates is None else rates.values(),
         }
     )
 
@@ -458,8 +448,50 @@ def pools(*, base: Functions, elastic: Functions, wait: str | timedelta | None =
         if not isinstance(pool, Functions):
             raise InvalidError(f"{name} are functions: those of start or connect, not {pool!r}")
     both = elastic._like(elastic._native.with_base(base._native, wait), base, elastic)
-    both._is_pair = True
+    both._is_compound = True
     return both
+
+
+def sizes(*functions: Functions) -> Functions:
+    """
+    Let each query take the functions whose memory serves its goal best.
+
+    A function of more memory costs more by the second. It has more of a processor, up to a whole one at
+    1769 MB on AWS Lambda; beyond that it is faster only for queries that need the memory.
+
+    Parameters
+    ----------
+    *functions
+        Functions that differ in their ``memory=``, with the same bucket. As many run at the same time as of
+        the first, whose goal decides.
+
+    Returns
+    -------
+    Functions
+        Any of them, for ``on=``.
+
+    Raises
+    ------
+    InvalidError
+        If they have different buckets, or some of them are several already.
+
+    Examples
+    --------
+    >>> import whimbrel as wb
+    >>> small = wb.functions.connect(
+    ...     function="small", bucket="s3://b/whimbrel", memory=1769
+    ... )  # doctest: +SKIP
+    >>> large = wb.functions.connect(
+    ...     function="large", bucket="s3://b/whimbrel", memory=8192
+    ... )  # doctest: +SKIP
+    >>> wb.sql("select 1", on=wb.functions.sizes(small, large)).collect()  # doctest: +SKIP
+    """
+    if not functions or not all(isinstance(size, Functions) for size in functions):
+        raise InvalidError(f"sizes are functions: those of start or connect, not {functions!r:.60}")
+    first, *others = functions
+    either = first._like(first._native.with_sizes([other._native for other in others]), *functions)
+    either._is_compound = True
+    return either
 
 
 def _check_size(name: str, value: object, least: int, most: int) -> None:
@@ -504,7 +536,7 @@ class LocalFunctions(Functions):
         except BaseException:
             self.stop()
             raise
-        self._settings, self._goal, self._native = like._settings, like._goal, like._native
+        self._settings, self._native = like._settings, like._native
 
     @property
     def pids(self) -> list[int]:

@@ -54,23 +54,23 @@ class Candidate:
 class Query(ShardedStream):
     """A query in SQL: a sharded stream that has candidate plans."""
 
-    __slots__ = ("_choices", "_list_candidates", "_on")
+    __slots__ = ("_choices", "_choices_text", "_list_candidates", "_on")
 
     def __init__(self, plan: native.Plan, list_candidates: Callable[[], list[Any]]) -> None:
         super().__init__(plan)
         self._list_candidates = list_candidates
         self._on: RemoteRuntime | None = None
         self._choices: list[Choice] = []
+        self._choices_text = ""
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The candidates stay with the session that planned the query.
         return ShardedStream(self._plan).__reduce__()
 
-    def _with_plan(self, plan: native.Plan) -> Query:
-        """Get the same query with another plan."""
-        query = Query(plan, self._list_candidates)
-        query._on = self._on
-        return query
+    @property
+    def choices(self) -> list[Choice]:
+        """The plans that functions have compared for this query; empty elsewhere."""
+        return list(self._choices)
 
     def candidates(self) -> list[Candidate]:
         """
@@ -117,11 +117,11 @@ class Query(ShardedStream):
           read memory, 2 rows  | 1 shard, about 2 rows, 16 bytes
         <BLANKLINE>
         """
-        on = self._remote(options.get("on"))
-        if isinstance(on, Functions):
-            bill = self.collect(**options).bill if analyze else None
-            return native.expected(self._plan) + on._expect(self._plan).text(self._choices, bill)
-        if analyze:
-            with feeds.running(self._plan) as poll:
-                return native.analyze(self._plan, self._options(**options), poll)
-        return native.expected(self._plan)
+        run = self._options(**options)
+        if not analyze:
+            return native.expected(self._plan) + run.forecast(self._plan) + self._choices_text
+        with feeds.running(self._plan) as poll:
+            if not isinstance(self._remote(options.get("on")), Functions):
+                return native.analyze(self._plan, run, poll)
+            native.collect(self._plan, run, poll)
+        return native.expected(self._plan) + run.forecast(self._plan) + self._choices_text

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,6 @@ if TYPE_CHECKING:
     from . import _whimbrel as native
     from .cluster_job import ClusterJob
     from .live_job import LiveJob
-    from .query import Query
 
 
 class RemoteRuntime(NearNames):
@@ -34,10 +32,6 @@ class RemoteRuntime(NearNames):
     def _begin(self) -> Any:
         """Get the native half for one query."""
         return self._native
-
-    def _choose_shards(self, planned: Callable[[int], Query]) -> Query:
-        """Plan a query in as many shards as are best there."""
-        return planned(self.cores)
 
     def _submit(self, plan: native.Plan, keep: str | timedelta) -> ClusterJob:
         """Run a plan that goes on without this process."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from . import _whimbrel as native
 from .errors import InvalidError
+from .function_plans import Choice
 from .ingress import shard_count
 from .query import Query
 from .remote import RemoteRuntime
@@ -82,27 +83,17 @@ def sql(
         raise InvalidError(f"on= is a cluster or functions, not {on!r:.60}")
     remote = on or current_remote()
     *preceding, query = native.statements(text) or [""]
-    own_shards = remote.cores if shards is None and remote is not None else shards
-    # The planner cuts them into as many shards as it wants.
-    opened = {name: stream_of(table, name, own_shards)._plan for name, table in tables.items()}
-
-    def planned(shards: int | None) -> Query:
-        session = native.Session(shard_count(shards), None if remote is None else remote._native)
-        for name, plan in opened.items():
-            session.register(name, plan)
-        own = values and values.copy()
-        for statement in preceding:
-            _execute(session, statement, own)
-        result = _result(session, query, own)
-        if own is not None:
-            own.all_read()
-        result._on = on
-        return result
-
-    if remote is None or shards is not None:
-        return planned(shards)
-    # What has effects is done once.
-    return planned(remote.cores) if preceding else remote._choose_shards(planned)
+    # Where a runtime chooses the number of shards, the planner cuts files into as many.
+    shards_of_files = remote.cores if shards is None and remote is not None else shards
+    session = native.Session(shard_count(shards), None if remote is None else remote._native)
+    for name, table in tables.items():
+        session.register(name, stream_of(table, name, shards_of_files)._plan)
+    for statement in preceding:
+        _execute(session, statement, values)
+    result = _result(session, query, values, on)
+    if values is not None:
+        values.all_read()
+    return result
 
 
 def _check_text(text: str) -> None:
@@ -166,21 +157,33 @@ def _execute(session: native.Session, statement: str, values: native.Parameters 
         _store(session, planned)
 
 
-def _result(session: native.Session, statement: str, values: native.Parameters | None) -> Query:
+def _result(
+    session: native.Session, statement: str, values: native.Parameters | None, on: RemoteRuntime | None
+) -> Query:
     def materialized(rows: ShardedStream) -> Query:
         return Query(rows._plan, lambda: [("by cost", rows._plan, float("nan"), 0.0, 0.0, True)])
 
     unread = None if values is None else values.copy()
     planned = session.plan(statement, values)
+
+    def query() -> Query:
+        plan = planned.plan()
+        assert plan is not None, "a query has a plan"
+        query = Query(plan, lambda: session.candidates(statement, unread and unread.copy()))
+        query._on = on
+        query._choices = [
+            Choice(shards, seconds, dollars, gb_seconds, tuple(tasks), chosen)
+            for shards, seconds, dollars, gb_seconds, tasks, chosen in planned.choices()
+        ]
+        query._choices_text = planned.choices_text()
+        return query
+
     match planned.kind():
         case "query":
-            plan = planned.plan()
-            assert plan is not None, "a query has a plan"
-            return Query(plan, lambda: session.candidates(statement, unread and unread.copy()))
-        case "explain":
-            plan = planned.plan()
-            assert plan is not None, "what is explained has a plan"
-            return materialized(from_rows([{"plan": line} for line in native.expected(plan).splitlines()]))
+            return query()
+        case "explain" | "analyze" as kind:
+            text = query().explain(analyze=kind == "analyze")
+            return materialized(from_rows([{"plan": line} for line in text.splitlines()]))
         case "table":
             table = planned.table()
             assert table is not None, "what a statement returns is a table"
@@ -190,11 +193,6 @@ def _result(session: native.Session, statement: str, values: native.Parameters |
             return materialized(from_rows([{"done": summary}]) if returned is None else from_arrow(returned))
         case "done":
             return materialized(from_rows([{"done": planned.done()}]))
-        case "analyze":
-            plan = planned.plan()
-            assert plan is not None, "what is analyzed has a plan"
-            text = Query(plan, list).explain(analyze=True)
-            return materialized(from_rows([{"plan": line} for line in text.splitlines()]))
         case _:
             raise InvalidError("copy … to writes files: use .to_storage(), or the command line")
 

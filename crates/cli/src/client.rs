@@ -13,8 +13,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use whimbrel_plan::Stream;
 use whimbrel_plan::source::local_path;
-use whimbrel_session::{RunningQuery, Session, StandardInput};
+use whimbrel_session::{PlannedStatement, RunningQuery, Session, StandardInput};
 use whimbrel_sharded::analyze;
+use whimbrel_sharded::runtime::{PlanChoice, choices_text};
 use whimbrel_sql::{Format, Planned, Store};
 
 /// A session, and where its results go.
@@ -45,8 +46,7 @@ impl Client {
     pub fn new(settings: &Settings) -> Result<Client> {
         let stdin: Arc<StandardInput> = Arc::default();
         let mut session = Session::with_stdin(stdin.clone(), settings.options()?);
-        let threads = session.options.remote.as_ref().map(|remote| remote.cores());
-        session.sql.set_shards(settings.shards().or(threads));
+        session.sql.set_shards(settings.shards());
         let interrupts = Interrupts::install();
         let target = Target::new(settings.output.clone()).interrupted_by(&interrupts);
         let runner = Runner { progress: settings.progress(), interrupts };
@@ -69,18 +69,26 @@ impl Client {
     /// `OutputClosed`.
     pub fn statement(&mut self, sql: &str) -> Result {
         let started = Instant::now();
+        let mut has_query = false;
         // A shell survives every Ctrl-C. Elsewhere one that comes before the query runs ends the program.
         let _watch = self.interactive.then(|| self.runner.interrupts.watch());
         // The shell survives a bug of ours too. The state that the panic left inconsistent is that of the
         // statement.
-        let result =
-            catch_unwind(AssertUnwindSafe(|| self.plan(sql).and_then(|planned| self.execute(planned, sql))));
+        let result = catch_unwind(AssertUnwindSafe(|| {
+            let statement = self.plan(sql)?;
+            has_query = statement.planned.stream().is_some();
+            self.execute(statement, sql)
+        }));
         result.unwrap_or_else(|payload| Err(Error::panic(&*payload)))?;
         if let Some(error) = self.stdin.take_failure() {
             return Err(Error::Query(format!("standard input: {}", whimbrel_sql::render(&error, ""))));
         }
         if self.timer {
             print_message(&format_duration(started.elapsed()));
+            let remote = self.session.options.remote.as_ref().filter(|_| has_query);
+            if let Some(cost) = remote.and_then(|remote| remote.last_cost()) {
+                print_message(&cost);
+            }
         }
         Ok(())
     }
@@ -89,8 +97,8 @@ impl Client {
     ///
     /// # Errors
     /// As [`statement`](Client::statement).
-    pub fn execute(&mut self, planned: Planned, sql: &str) -> Result {
-        match planned {
+    pub fn execute(&mut self, statement: PlannedStatement, sql: &str) -> Result {
+        match statement.planned {
             Planned::Query(stream) if let Some(job) = &self.job => {
                 self.runner.run_job(&self.session, &stream, sql, job)?;
             }
@@ -98,7 +106,9 @@ impl Client {
                 let output = self.query_output();
                 self.runner.run_to_target(&self.session, &stream, sql, &mut self.target, &output)?;
             }
-            Planned::Explain { stream, analyze } => self.explain(&stream, analyze, sql)?,
+            Planned::Explain { stream, analyze } => {
+                self.explain(&stream, &statement.choices, analyze, sql)?
+            }
             Planned::Copy { stream, to, format, options } => {
                 self.copy(&stream, &to, format, &options, sql)?;
             }
@@ -120,7 +130,7 @@ impl Client {
     ///
     /// # Errors
     /// `Query` if the statement is wrong; `Interrupted`.
-    pub fn plan(&mut self, sql: &str) -> Result<Planned> {
+    pub fn plan(&mut self, sql: &str) -> Result<PlannedStatement> {
         let interrupts = self.runner.interrupts.clone();
         let planned = self.session.plan(sql, None, move || interrupts.pressed());
         match self.runner.interrupts.pressed() {
@@ -129,17 +139,31 @@ impl Client {
         }
     }
 
-    /// Prints a plan with its estimates. With `analyze`, runs it and prints its statistics too.
+    /// Prints a plan with its estimates, and what there was to choose from. With `analyze`, runs it and
+    /// prints its statistics too.
     ///
     /// # Errors
     /// As [`statement`](Client::statement).
-    pub fn explain(&mut self, stream: &Stream, analyze: bool, sql: &str) -> Result {
+    pub fn explain(&mut self, stream: &Stream, choices: &[PlanChoice], analyze: bool, sql: &str) -> Result {
         let failed = |error: DataFusionError| Error::in_statement(&error, sql);
-        let text = match analyze {
-            true => self.explain_analyze(stream, sql)?,
-            // There are no estimates for rows that come as time goes by.
-            false if stream.properties().time.is_some() => stream.explain().map_err(failed)?,
-            false => analyze::explain(stream, &self.session.options).map_err(failed)?.text(false),
+        let options = &self.session.options;
+        let forecast = |is_over| match &options.remote {
+            Some(remote) => remote.forecast(stream, options, is_over).map_err(failed),
+            None => Ok(None),
+        };
+        // There are no estimates for rows that come as time goes by.
+        let estimates = || match stream.properties().time {
+            Some(_) => stream.explain().map_err(failed),
+            None => Ok(analyze::explain(stream, options).map_err(failed)?.text(false)),
+        };
+        let text = match (forecast(false)?, analyze) {
+            (Some(expected), false) => estimates()? + &expected + &choices_text(choices),
+            (Some(_), true) => {
+                self.runner.for_each_batch(&self.session, stream, sql, self.runner.progress, |_| Ok(()))?;
+                estimates()? + &forecast(true)?.unwrap_or_default() + &choices_text(choices)
+            }
+            (None, false) => estimates()?,
+            (None, true) => self.explain_analyze(stream, sql)?,
         };
         self.target.write_text(&text)
     }

@@ -2,6 +2,7 @@
 
 use crate::prices::{PriceSheet, Prices};
 use crate::usage::Usage;
+use std::fmt;
 use std::time::Duration;
 
 /// What a query that has ended has used.
@@ -170,6 +171,20 @@ impl Bill {
             }
         };
         base.into_iter().chain([elastic]).map(bill).collect()
+    }
+}
+
+impl fmt::Display for Bill {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [compute, invocation, get, put, storage] = self.dollars_by_kind();
+        let Usage { gb_seconds, invocations, gets, puts, .. } = self.finished.usage;
+        write!(
+            f,
+            "${:.6}: {gb_seconds:.2} GB-s ${compute:.6}, {invocations} invocations ${invocation:.6}, {gets} GETs \
+             ${get:.6}, {puts} PUTs ${put:.6}, storage ${storage:.6}; {:.2} s",
+            self.dollars(),
+            self.elapsed.as_secs_f64()
+        )
     }
 }
 

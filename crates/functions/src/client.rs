@@ -9,7 +9,9 @@ use crate::coordinator::{
 };
 use crate::hedged_store::Stragglers;
 use crate::invoke::{FunctionAddress, Invoke, Invoker};
-use crate::model::{Expected, Forecast, Goal, Model, PoolModel, Rates, Shape, choose_tasks, is_small};
+use crate::model::{
+    Expected, Forecast, Goal, Model, PoolModel, Rates, Shape, choose_plan, forecast_text, is_small,
+};
 use crate::plan::Plan;
 use crate::pools::{BasePool, Pool, Pools};
 use crate::prices::{PriceSheet, Prices};
@@ -17,12 +19,15 @@ use crate::small_query::SmallQuery;
 use crate::tables::Tables;
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 use datafusion::common::{Result, exec_datafusion_err, internal_err, plan_err};
+use std::any::Any;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use whimbrel_plan::{References, Stream};
 use whimbrel_sharded::program::Programs;
-use whimbrel_sharded::runtime::{Execution, Network, Progress, RemoteRuntime, Sink, TransferCosts};
+use whimbrel_sharded::runtime::{
+    ChosenPlan, Execution, Network, Progress, RemoteRuntime, Sink, TransferCosts,
+};
 use whimbrel_sharded::{JobSpec, Memory, Options};
 
 /// What part of its memory the operators of a function may hold; the rest is for what it reads and writes.
@@ -60,6 +65,8 @@ pub struct FunctionsSettings {
     pub prices: PriceSheet,
     /// How fast functions are; none: as those of AWS Lambda, or of one's own machines, usually are.
     pub rates: Option<Rates>,
+    /// What the plans of queries are chosen by.
+    pub goal: Goal,
 }
 
 impl FunctionsSettings {
@@ -85,6 +92,7 @@ impl FunctionsSettings {
             stragglers: Stragglers::default(),
             prices: PriceSheet::named("aws-us-east-1-x86")?,
             rates: None,
+            goal: Goal::Knee,
         })
     }
 }
@@ -96,6 +104,8 @@ pub struct Functions {
     pool: Pool,
     /// Functions that are used before these.
     base: Option<Base>,
+    /// Functions of other memory, which a query may run on instead.
+    sizes: Vec<Functions>,
     bucket: Arc<Bucket>,
     references: Arc<dyn References>,
     tables: Arc<Tables>,
@@ -103,6 +113,8 @@ pub struct Functions {
     /// The bill of the query that these functions are for, and of the last one of all.
     bills: [Arc<Mutex<Option<Bill>>>; 2],
     board: Board,
+    /// What has to live as long as these functions.
+    _owned: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 /// Functions of one's own machines, which are used before others.
@@ -156,6 +168,7 @@ impl Functions {
         Ok(Functions {
             pool: Pool::new(invoker, settings.job.schedule.concurrency, settings.memory),
             base: None,
+            sizes: vec![],
             bucket: Arc::new(Bucket::open(&settings.bucket, settings.stragglers)?),
             network: Arc::new(QueryNetwork(Arc::new(Network::start()?))),
             tables: Tables::of_process(),
@@ -163,6 +176,7 @@ impl Functions {
             board: Board::default(),
             references,
             settings,
+            _owned: None,
         })
     }
 
@@ -185,18 +199,63 @@ impl Functions {
     /// # }
     /// ```
     pub fn with_base(&self, base: &Functions, wait: Option<Duration>) -> Result<Functions> {
-        let (own, other) = (&self.settings.bucket.url, &base.settings.bucket.url);
-        if own != other {
-            return plan_err!(
-                "two pools exchange rows through one bucket, and these have `{other}` and `{own}`"
-            );
-        }
-        if self.base.is_some() || base.base.is_some() {
-            return plan_err!("there are two pools at most, and one of these is two already");
+        self.require_same_bucket(base)?;
+        if self.is_compound() || base.is_compound() {
+            return plan_err!("a pool is functions of one kind, and one of these is several already");
         }
         let pool = BasePool { pool: base.pool.clone(), wait };
         let base = Base { pool, model: base.pool_model() };
         Ok(Functions { base: Some(base), bills: Default::default(), board: Board::default(), ..self.clone() })
+    }
+
+    /// These functions and others, of other memory: a query runs on those that serve the goal of these best.
+    /// All use the bucket of these, and as many run at the same time as of these.
+    ///
+    /// # Errors
+    /// `Plan` if some exchange rows through another bucket, or are several already.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// # fn sizes(
+    /// #     small: whimbrel_functions::Functions,
+    /// #     large: whimbrel_functions::Functions,
+    /// # ) -> datafusion::common::Result<()> {
+    /// let either = small.with_sizes(&[large])?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn with_sizes(&self, others: &[Functions]) -> Result<Functions> {
+        others.iter().try_for_each(|other| self.require_same_bucket(other))?;
+        if self.is_compound() || others.iter().any(Functions::is_compound) {
+            return plan_err!("a size is functions of one kind, and one of these is several already");
+        }
+        let bills = Default::default();
+        Ok(Functions { sizes: others.to_vec(), bills, board: Board::default(), ..self.clone() })
+    }
+
+    fn require_same_bucket(&self, other: &Functions) -> Result<()> {
+        let (own, other) = (&self.settings.bucket.url, &other.settings.bucket.url);
+        match own == other {
+            true => Ok(()),
+            false => plan_err!("functions of one query share a bucket, and these have `{other}` and `{own}`"),
+        }
+    }
+
+    /// Whether these are two pools, or several sizes.
+    fn is_compound(&self) -> bool {
+        self.base.is_some() || !self.sizes.is_empty()
+    }
+
+    /// The same functions, whose plans are chosen by another goal.
+    #[must_use]
+    pub fn with_goal(&self, goal: Goal) -> Functions {
+        Functions { settings: FunctionsSettings { goal, ..self.settings.clone() }, ..self.clone() }
+    }
+
+    /// The same functions; what is owned lives as long as they do: their service, for example.
+    #[must_use]
+    pub fn with_owned(&self, owned: Arc<dyn Any + Send + Sync>) -> Functions {
+        Functions { _owned: Some(owned), ..self.clone() }
     }
 
     /// The same functions for one query, with a bill of its own.
@@ -232,17 +291,44 @@ impl Functions {
     /// # Errors
     /// `Plan` if it cannot run on functions.
     pub fn explain(&self, stream: &Stream, options: &Options) -> Result<Forecast> {
-        let programs = Programs::new(stream, &self.task_options(stream, options)?)?;
-        Ok(self.combined(&programs).1)
+        Ok(self.best_size(stream, options)?.1)
     }
 
-    /// The query with the number of tasks in each stage that serves a goal best, and what it is expected to
-    /// take. Stages whose shards mean something keep them, as do queries that run in this process.
+    /// The functions of the size that serves the goal best, and what a query is expected to take on them.
+    fn best_size(&self, stream: &Stream, options: &Options) -> Result<(&Functions, Forecast)> {
+        let forecast = |size: &Functions| {
+            let programs = Programs::new(stream, &size.task_options(stream, options)?)?;
+            let (_, mut forecast) = size.combined(&programs);
+            forecast.memory = (!self.sizes.is_empty()).then_some(size.settings.memory);
+            Ok(forecast)
+        };
+        let sizes: Vec<&Functions> = std::iter::once(self).chain(&self.sizes).collect();
+        let mut forecasts = sizes.iter().map(|size| forecast(size)).collect::<Result<Vec<Forecast>>>()?;
+        let expected: Vec<Expected> = forecasts.iter().map(Forecast::expected).collect();
+        let place = self.settings.goal.choose(&expected);
+        Ok((sizes[place], forecasts.swap_remove(place)))
+    }
+
+    /// The functions of one size that a query runs on, with the bills of these.
+    fn for_run(&self, stream: &Stream, options: &Options) -> Result<Functions> {
+        if self.sizes.is_empty() {
+            return Ok(self.clone());
+        }
+        let (size, _) = self.best_size(stream, options)?;
+        Ok(Functions {
+            bills: self.bills.clone(),
+            board: Arc::clone(&self.board),
+            sizes: vec![],
+            ..size.clone()
+        })
+    }
+
+    /// What a query is expected to take and to cost, as text; with a bill, beside what it has taken.
     ///
     /// # Errors
     /// As [`explain`](Functions::explain).
-    pub fn choose_tasks(&self, stream: &Stream, options: &Options, goal: Goal) -> Result<(Stream, Forecast)> {
-        choose_tasks(stream, self.cores(), goal, |stream| self.explain(stream, options))
+    pub fn explain_text(&self, stream: &Stream, options: &Options, bill: Option<&Bill>) -> Result<String> {
+        Ok(forecast_text(&self.explain(stream, options)?, bill))
     }
 
     /// How fast these functions are thought to be.
@@ -320,7 +406,7 @@ impl Functions {
     }
 
     /// Which shuffles of a query are combined, and what it is expected to take then. Combining saves requests
-    /// and takes time, so both ways are looked at.
+    /// and takes time, so all ways are looked at.
     fn combined(&self, programs: &Programs) -> (Combining, Forecast) {
         let costs = CombineCosts {
             prices: self.settings.prices.clone(),
@@ -330,7 +416,7 @@ impl Functions {
         let ways = match self.settings.combine {
             Some(true) => vec![Combining::Always],
             Some(false) => vec![Combining::Never],
-            None => vec![Combining::Never, Combining::WhereCheaper(costs)],
+            None => vec![Combining::Never, Combining::WhereCheaper(costs), Combining::Always],
         };
         let forecast =
             |way: &Combining| self.model().forecast(&Shape::of(programs, way), self.settings.small);
@@ -414,7 +500,37 @@ impl RemoteRuntime for Functions {
         self.model().transfer_costs()
     }
 
+    fn choose_plan(
+        &self,
+        options: &Options,
+        plan: &mut dyn FnMut(usize) -> Result<Stream>,
+    ) -> Result<ChosenPlan> {
+        choose_plan(self.cores(), self.settings.goal, plan, |stream| self.explain(stream, options))
+    }
+
+    fn forecast(&self, stream: &Stream, options: &Options, is_over: bool) -> Result<Option<String>> {
+        let bill = self.last_bill().filter(|_| is_over);
+        self.explain_text(stream, options, bill.as_ref()).map(Some)
+    }
+
+    fn last_cost(&self) -> Option<String> {
+        self.last_bill().map(|bill| bill.to_string())
+    }
+
     fn start(
+        &self,
+        stream: &Stream,
+        options: &Options,
+        sinks: Vec<Sink>,
+        progress: &Progress,
+    ) -> Result<Box<dyn Execution>> {
+        self.for_run(stream, options)?.run(stream, options, sinks, progress)
+    }
+}
+
+impl Functions {
+    /// Starts a query on these functions, which are of one size.
+    fn run(
         &self,
         stream: &Stream,
         options: &Options,

@@ -56,7 +56,9 @@ pub use coordinator::{Groups, JobSettings, ScheduleSettings, wait_for_clean_up};
 pub use hedged_store::{HedgedStore, Stragglers};
 pub use invoke::{FunctionAddress, Invoke, InvokeError, Invoked};
 pub use meter::{BodySent, Meter};
-pub use model::{Edge, Expected, Forecast, Goal, Model, PoolModel, Rates, Shape, StageForecast, StageShape};
+pub use model::{
+    Edge, Expected, Forecast, Goal, Model, PoolModel, Rates, Shape, StageForecast, StageShape, forecast_text,
+};
 pub use prices::{PriceSheet, Prices};
 pub use service::{FunctionService, ServiceOptions};
 pub use straggler::{Sharing, StragglerModel};

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use whimbrel_functions::{
     Attempt, Bill, BucketAddress, Finished, Forecast, FunctionAddress, FunctionService, Functions,
-    FunctionsSettings, Goal, PoolBill, PriceSheet, Rates, ServiceOptions, Stragglers,
+    FunctionsSettings, Goal, PoolBill, PriceSheet, Rates, ServiceOptions, Stragglers, forecast_text,
 };
 use whimbrel_session::durable::wall_duration;
 use whimbrel_session::functions::connect;
@@ -138,10 +138,7 @@ impl NativeFunctions {
         settings.memory = memory;
         settings.job.keep = keep.map(|keep| wall_duration(&keep.0, "keep").or_raise()).transpose()?;
         settings.small = small;
-        settings.rates = rates.map(|(invocation, latency, transfer, compute, rows, processors)| {
-            let processors = processors.unwrap_or(f64::INFINITY);
-            Rates { invocation, latency, transfer, compute, rows, processors }
-        });
+        settings.rates = rates.map(rates_of);
         settings.combine = combine;
         settings.job.parallel_reads = u32::try_from(parallel_reads.0).unwrap_or(u32::MAX);
         settings.stragglers = match hedge {
@@ -170,6 +167,12 @@ impl NativeFunctions {
         Ok(NativeFunctions { functions: self.functions.with_base(&base.functions, wait).or_raise()? })
     }
 
+    /// These functions, or those of others that serve a query better.
+    fn with_sizes(&self, others: Vec<PyRef<'_, NativeFunctions>>) -> PyResult<NativeFunctions> {
+        let others: Vec<Functions> = others.iter().map(|other| other.functions.clone()).collect();
+        Ok(NativeFunctions { functions: self.functions.with_sizes(&others).or_raise()? })
+    }
+
     /// How many channels of a query run at the same time.
     fn cores(&self) -> usize {
         self.functions.cores()
@@ -177,8 +180,11 @@ impl NativeFunctions {
 
     /// How fast they are thought to be.
     fn rates(&self) -> RatesTuple {
-        let Rates { invocation, latency, transfer, compute, rows, processors } = self.functions.rates();
-        (invocation, latency, transfer, compute, rows, Some(processors).filter(|count| count.is_finite()))
+        let Rates { invocation, latency, transfer, compute, rows, processors, cold_start, reads, writes } =
+            self.functions.rates();
+        let finite = |rate: f64| Some(rate).filter(|rate| rate.is_finite());
+        let limits = (finite(processors), cold_start, finite(reads), finite(writes));
+        ((invocation, latency, transfer, compute, rows), limits)
     }
 
     /// The bill of the query that these functions are for.
@@ -196,24 +202,16 @@ impl NativeFunctions {
         self.functions.progress()
     }
 
+    /// The same functions with another goal for the plans of queries.
+    fn with_goal(&self, goal: &NativeFunctionGoal) -> NativeFunctions {
+        NativeFunctions { functions: self.functions.with_goal(goal.goal) }
+    }
+
     /// What a plan is expected to take and to cost.
     fn explain<'py>(&self, py: Python<'py>, plan: &NativePlan) -> PyResult<Bound<'py, PyDict>> {
         let explain = || self.functions.explain(&plan.stream, &Options::default());
         let forecast = detach(py, explain).or_raise()?;
         forecast_dict(py, &forecast)
-    }
-
-    /// A plan with the number of tasks in each stage that serves a goal best, and what it is expected to
-    /// take.
-    fn choose_tasks<'py>(
-        &self,
-        py: Python<'py>,
-        plan: &NativePlan,
-        goal: &NativeFunctionGoal,
-    ) -> PyResult<(NativePlan, Bound<'py, PyDict>)> {
-        let choose = || self.functions.choose_tasks(&plan.stream, &Options::default(), goal.goal);
-        let (stream, forecast) = detach(py, choose).or_raise()?;
-        Ok((NativePlan { stream }, forecast_dict(py, &forecast)?))
     }
 
     /// Copies a file to the bucket; where it is then.
@@ -255,15 +253,16 @@ impl NativeFunctionGoal {
         };
         Ok(NativeFunctionGoal { goal })
     }
-
-    /// The place of the choice among forecasts, by seconds, dollars and gigabyte-seconds.
-    fn choose(&self, forecasts: Vec<(f64, f64, f64)>) -> usize {
-        self.goal.choose(&forecasts)
-    }
 }
 
-/// How fast functions are, as Python's half has it.
-type RatesTuple = (f64, f64, f64, f64, f64, Option<f64>);
+/// How fast functions are, as Python's half has it: the rates of one, and what all share.
+type RatesTuple = ((f64, f64, f64, f64, f64), (Option<f64>, f64, Option<f64>, Option<f64>));
+
+fn rates_of(((invocation, latency, transfer, compute, rows), limits): RatesTuple) -> Rates {
+    let (processors, cold_start, reads, writes) = limits;
+    let [processors, reads, writes] = [processors, reads, writes].map(|rate| rate.unwrap_or(f64::INFINITY));
+    Rates { invocation, latency, transfer, compute, rows, processors, cold_start, reads, writes }
+}
 
 /// An attempt, as Python's half has it.
 type AttemptTuple = (usize, usize, &'static str, f64, f64, &'static str, &'static str);
@@ -283,6 +282,7 @@ pub fn bill_dict<'py>(py: Python<'py>, bill: &Bill) -> PyResult<Bound<'py, PyDic
         dict.set_item(format!("{kind}_dollars"), dollars)?;
     }
     dict.set_item("dollars", bill.dollars())?;
+    dict.set_item("text", bill.to_string())?;
     dict.set_item("gets", usage.gets)?;
     dict.set_item("puts", usage.puts)?;
     dict.set_item("table_gets", usage.table_gets)?;
@@ -332,6 +332,7 @@ fn forecast_dict<'py>(py: Python<'py>, forecast: &Forecast) -> PyResult<Bound<'p
         Ok(one)
     });
     dict.set_item("stages", stages.collect::<PyResult<Vec<_>>>()?)?;
+    dict.set_item("text", forecast_text(forecast, None))?;
     dict.set_item("runs_here", forecast.runs_here)?;
     dict.set_item("seconds", forecast.seconds)?;
     dict.set_item("dollars", forecast.dollars)?;

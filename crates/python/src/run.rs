@@ -67,6 +67,14 @@ impl NativeOptions {
         })
     }
 
+    /// What a plan is expected to take on the functions of these options, beside what the query has taken
+    /// that was run with them; nothing elsewhere.
+    fn forecast(&self, py: Python<'_>, plan: &NativePlan) -> PyResult<String> {
+        let Some(functions) = &self.functions else { return Ok(String::new()) };
+        let text = || functions.explain_text(&plan.stream, &self.options, functions.bill().as_ref());
+        detach(py, text).or_raise()
+    }
+
     /// The bill of the query that was run with these options, if it ran on functions.
     fn bill<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
         let bill = self.functions.as_ref().and_then(Functions::bill);

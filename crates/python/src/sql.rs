@@ -7,8 +7,9 @@
 use datafusion::error::DataFusionError;
 use pyo3::prelude::*;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use whimbrel_session::Session;
+use whimbrel_session::{PlannedStatement, Session};
 use whimbrel_sharded::Options;
+use whimbrel_sharded::runtime::{PlanChoice, choices_text};
 use whimbrel_sql::{Format, Parameters, Planned, Store, render};
 
 use crate::arguments::Count;
@@ -64,7 +65,8 @@ impl NativeSession {
                 session.plan(sql, values.as_deref_mut(), stop)
             })
         })?;
-        Ok(NativePlanned { planned: planned.map_err(|error| in_text(error, sql))? })
+        let PlannedStatement { planned, choices } = planned.map_err(|error| in_text(error, sql))?;
+        Ok(NativePlanned { planned, choices })
     }
 
     /// All ways to run a query: strategy, plan, estimated rows, bytes moved and cost, and whether it is
@@ -174,7 +176,12 @@ impl NativeParameters {
 #[pyclass(frozen, module = "whimbrel._whimbrel", name = "Planned")]
 pub struct NativePlanned {
     planned: Planned,
+    choices: Vec<PlanChoice>,
 }
+
+/// A plan that was compared with others: shards, seconds, dollars, gigabyte-seconds, tasks, whether it is
+/// chosen.
+type NativeChoice = (usize, f64, f64, f64, Vec<usize>, bool);
 
 #[pymethods]
 impl NativePlanned {
@@ -193,13 +200,21 @@ impl NativePlanned {
 
     /// The plan to run, if there is one.
     fn plan(&self) -> Option<NativePlan> {
-        match &self.planned {
-            Planned::Query(stream)
-            | Planned::Explain { stream, .. }
-            | Planned::Copy { stream, .. }
-            | Planned::Store { stream, .. } => Some(NativePlan { stream: stream.clone() }),
-            Planned::Table(_) | Planned::Done(_) => None,
-        }
+        self.planned.stream().map(|stream| NativePlan { stream: stream.clone() })
+    }
+
+    /// The plans that were compared where the query runs.
+    fn choices(&self) -> Vec<NativeChoice> {
+        let tuple = |choice: &PlanChoice| {
+            let PlanChoice { shards, tasks, seconds, dollars, gb_seconds, chosen } = choice.clone();
+            (shards, seconds, dollars, gb_seconds, tasks, chosen)
+        };
+        self.choices.iter().map(tuple).collect()
+    }
+
+    /// These plans as text, a line each.
+    fn choices_text(&self) -> String {
+        choices_text(&self.choices)
     }
 
     /// The answer, if it needs no query.

@@ -8,7 +8,7 @@
 //!
 //! # fn main() -> datafusion::common::Result<()> {
 //! let mut session = Session::new(Options::default());
-//! let planned = session.plan("select 6 * 7 as answer", None, || false)?;
+//! let planned = session.plan("select 6 * 7 as answer", None, || false)?.planned;
 //! let Planned::Query(stream) = planned else { panic!("a select is a query") };
 //! let query = session.start(&stream, |batch| {
 //!     assert_eq!(batch.num_rows(), 1);
@@ -44,5 +44,5 @@ pub use datasets::Datasets;
 pub use durable::{Destination, start_job};
 pub use query::RunningQuery;
 pub use references::PlanReferences;
-pub use session::Session;
+pub use session::{PlannedStatement, Session};
 pub use stdin::StandardInput;

@@ -86,10 +86,79 @@ pub struct TransferCosts {
     pub byte: f64,
 }
 
+/// A plan of a query, and what other plans there were.
+pub struct ChosenPlan {
+    /// The plan.
+    pub stream: Stream,
+    /// All plans that a runtime has compared, this one among them; empty if it has not compared any.
+    pub choices: Vec<PlanChoice>,
+}
+
+/// A plan of a query that a runtime has compared with others.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlanChoice {
+    /// In how many shards it was planned.
+    pub shards: usize,
+    /// How many tasks each stage has, those before others first: as many as there are shards, or another
+    /// number in each stage.
+    pub tasks: Vec<usize>,
+    /// How long it is expected to take.
+    pub seconds: f64,
+    /// What it is expected to cost.
+    pub dollars: f64,
+    /// The memory that it is expected to use, in gigabytes, by seconds.
+    pub gb_seconds: f64,
+    /// Whether it was chosen.
+    pub chosen: bool,
+}
+
+/// Plans that a runtime has compared, a line each; a star marks the chosen one.
+pub fn choices_text(choices: &[PlanChoice]) -> String {
+    let line = |(place, choice): (usize, &PlanChoice)| {
+        let PlanChoice { shards, seconds, dollars, gb_seconds, .. } = choice;
+        let mark = if choice.chosen { '*' } else { ' ' };
+        // The first plan in a number of shards has as many tasks in each stage.
+        let is_changed = choices[..place].iter().any(|before| before.shards == *shards);
+        let tasks: Vec<String> = choice.tasks.iter().map(usize::to_string).collect();
+        let stages = match is_changed {
+            true => format!(" in stages of {} tasks", tasks.join(", ")),
+            false => String::new(),
+        };
+        format!("  {mark} {shards} shards{stages}: {seconds:.2} s, ${dollars:.6}, {gb_seconds:.2} GB-s\n")
+    };
+    choices.iter().enumerate().map(line).collect()
+}
+
 /// Runs queries in other processes.
 pub trait RemoteRuntime: Send + Sync {
     /// How many channels of a query run at the same time.
     fn cores(&self) -> usize;
+
+    /// Chooses among plans of a query in several numbers of shards; `plan` plans it in so many.
+    ///
+    /// # Errors
+    /// Those of `plan`; `Plan` if the query cannot run there.
+    fn choose_plan(
+        &self,
+        _options: &Options,
+        plan: &mut dyn FnMut(usize) -> Result<Stream>,
+    ) -> Result<ChosenPlan> {
+        Ok(ChosenPlan { stream: plan(self.cores())?, choices: vec![] })
+    }
+
+    /// What a query is expected to take and to cost there, as text; none where nobody knows. If `is_over`,
+    /// what the last query has taken is beside it.
+    ///
+    /// # Errors
+    /// `Plan` if it cannot run there.
+    fn forecast(&self, _stream: &Stream, _options: &Options, _is_over: bool) -> Result<Option<String>> {
+        Ok(None)
+    }
+
+    /// What the last query has cost, as text; none where queries cost nothing.
+    fn last_cost(&self) -> Option<String> {
+        None
+    }
 
     /// What it costs to bring rows from one channel to another. Planners choose by it.
     fn transfer_costs(&self) -> TransferCosts {

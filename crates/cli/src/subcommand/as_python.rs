@@ -15,12 +15,12 @@ use whimbrel_sql::Planned;
 pub fn run(statements: &Statements, settings: &Settings) -> Result {
     let mut client = Client::new(settings)?;
     let (text, file) = input::read(statements)?;
-    for_each_statement(&text, file.as_deref(), 1, |sql| match client.plan(sql)? {
+    for_each_statement(&text, file.as_deref(), 1, |sql| match client.plan(sql)?.planned {
         Planned::Query(stream) | Planned::Copy { stream, .. } | Planned::Explain { stream, .. } => {
             let program = stream.to_python().map_err(|error| Error::in_statement(&error, sql))?;
             client.target.write_text(&program.to_string())
         }
-        store @ Planned::Store { .. } => client.execute(store, sql),
+        store @ Planned::Store { .. } => client.execute(store.into(), sql),
         Planned::Table(_) | Planned::Done(_) => Ok(()),
     })
 }

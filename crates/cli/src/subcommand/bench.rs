@@ -31,12 +31,12 @@ pub fn run(statements: &Statements, runs: u32, warmup: u32, settings: &Settings)
     let mut client = Client::new(settings)?;
     let (text, file) = input::read(statements)?;
     let mut measurements = Vec::new();
-    for_each_statement(&text, file.as_deref(), 1, |sql| match client.plan(sql)? {
+    for_each_statement(&text, file.as_deref(), 1, |sql| match client.plan(sql)?.planned {
         Planned::Query(_) => {
             measurements.push(measure(&mut client, sql, runs, warmup)?);
             Ok(())
         }
-        other => client.execute(other, sql),
+        other => client.execute(other.into(), sql),
     })?;
     if measurements.is_empty() {
         return Err(Error::Usage("there is no query to measure".into()));
@@ -51,7 +51,7 @@ fn measure(client: &mut Client, sql: &str, runs: u32, warmup: u32) -> Result<Mea
     let mut times = Vec::new();
     for run in 0..warmup + runs {
         let started = Instant::now();
-        if let Planned::Query(stream) = client.plan(sql)? {
+        if let Planned::Query(stream) = client.plan(sql)?.planned {
             rows = client
                 .runner
                 .for_each_batch(&client.session, &stream, sql, client.runner.progress, |_| Ok(()))?

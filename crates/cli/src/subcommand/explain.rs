@@ -14,13 +14,18 @@ use whimbrel_sql::Planned;
 pub fn run(statements: &Statements, analyze: bool, settings: &Settings) -> Result {
     let mut client = Client::new(settings)?;
     let (text, file) = input::read(statements)?;
-    for_each_statement(&text, file.as_deref(), 1, |sql| match client.plan(sql)? {
-        Planned::Query(stream) | Planned::Copy { stream, .. } => client.explain(&stream, analyze, sql),
-        Planned::Explain { stream, analyze: in_statement } => {
-            client.explain(&stream, analyze || in_statement, sql)
+    for_each_statement(&text, file.as_deref(), 1, |sql| {
+        let statement = client.plan(sql)?;
+        match &statement.planned {
+            Planned::Query(stream) | Planned::Copy { stream, .. } => {
+                client.explain(stream, &statement.choices, analyze, sql)
+            }
+            Planned::Explain { stream, analyze: in_statement } => {
+                client.explain(stream, &statement.choices, analyze || *in_statement, sql)
+            }
+            Planned::Store { .. } => client.execute(statement, sql),
+            Planned::Table(_) | Planned::Done(_) => Ok(()),
         }
-        store @ Planned::Store { .. } => client.execute(store, sql),
-        Planned::Table(_) | Planned::Done(_) => Ok(()),
     })
 }
 
@@ -31,9 +36,12 @@ pub fn run(statements: &Statements, analyze: bool, settings: &Settings) -> Resul
 pub fn candidates(statements: &Statements, settings: &Settings) -> Result {
     let mut client = Client::new(settings)?;
     let (text, file) = input::read(statements)?;
-    for_each_statement(&text, file.as_deref(), 1, |sql| match client.plan(sql)? {
-        Planned::Query(_) | Planned::Explain { .. } => client.candidates(sql),
-        store @ Planned::Store { .. } => client.execute(store, sql),
-        Planned::Copy { .. } | Planned::Table(_) | Planned::Done(_) => Ok(()),
+    for_each_statement(&text, file.as_deref(), 1, |sql| {
+        let statement = client.plan(sql)?;
+        match &statement.planned {
+            Planned::Query(_) | Planned::Explain { .. } => client.candidates(sql),
+            Planned::Store { .. } => client.execute(statement, sql),
+            Planned::Copy { .. } | Planned::Table(_) | Planned::Done(_) => Ok(()),
+        }
     })
 }

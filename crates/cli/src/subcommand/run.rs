@@ -49,7 +49,7 @@ fn run_plan(file: &Path, client: &mut Client) -> Result {
     let references: Arc<dyn References> = Arc::new(PlanReferences);
     let stream =
         Stream::from_bytes(&bytes, &references).map_err(|error| failed(&whimbrel_sql::render(&error, "")))?;
-    client.execute(Planned::Query(stream), "")
+    client.execute(Planned::Query(stream).into(), "")
 }
 
 /// The Python interpreter of the virtual environment, if there is one, else that of the search path.

@@ -52,7 +52,7 @@ pub fn plan(sql: &str, options: &Options) -> Stream {
     let mut session = Session::new(options.clone());
     session.sql.set_shards(Some(options.cores()));
     session.sql.set_shard_rows(0);
-    match session.plan(sql, None, || false).unwrap() {
+    match session.plan(sql, None, || false).unwrap().planned {
         Planned::Query(stream) => stream,
         _ => panic!("{sql} is no query"),
     }

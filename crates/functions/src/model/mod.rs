@@ -2,21 +2,25 @@
 //! by (starling.txt §4.3), and that `explain` shows.
 //!
 //! A task begins, reads, computes and writes, one after the other. The tasks of a stage run in waves, as many
-//! at a time as the pools take, the base pool first; a stage begins when those before it have ended. Rates
-//! are those of one function; `benches/functions.py` measures how far the model is from what happens.
+//! at a time as the pools take, the base pool first; a stage begins when those before it have ended, and
+//! takes as long as the store needs for its requests at least. Functions are new when a query begins.
+//! `benches/functions.py` measures how far the model is from what happens.
 //!
 //! Layers, lowest first: `rates`, `shape` (what is known of a query), the model; `goal` (which forecast is
-//! chosen), `tasks` (how many tasks each stage gets).
+//! chosen), `tasks` (how many tasks each stage gets), `plans` (which plan runs), `text` (for people).
 
 mod goal;
+mod plans;
 mod rates;
 mod shape;
 mod tasks;
+mod text;
 
 pub use goal::{Expected, Goal};
+pub use plans::choose_plan;
 pub use rates::Rates;
 pub use shape::{Edge, Shape, StageShape};
-pub use tasks::choose_tasks;
+pub use text::forecast_text;
 
 use crate::bill::PoolKind;
 use crate::coordinator::JobSettings;
@@ -97,6 +101,8 @@ pub struct Forecast {
     pub dollars: f64,
     /// What it uses.
     pub usage: Usage,
+    /// The megabytes of memory of its functions, if there are several sizes.
+    pub memory: Option<u32>,
     /// What it would take on each pool alone, if there are two: seconds, and dollars.
     pub alone: Vec<(PoolKind, f64, f64)>,
 }
@@ -111,7 +117,7 @@ impl Forecast {
 impl PoolModel {
     /// How long each of so many tasks takes that are alike.
     fn task_seconds(&self, count: f64, task: &Task) -> f64 {
-        let Rates { invocation, latency, transfer, compute, rows, processors } = self.rates;
+        let Rates { invocation, latency, transfer, compute, rows, processors, .. } = self.rates;
         let running = count.min(self.concurrency as f64);
         // A function has one processor for each 1769 megabytes; a task is one thread.
         let processor = (f64::from(self.memory) / 1769.0).min(1.0).min(processors / running.max(1.0));
@@ -151,6 +157,25 @@ struct TaskForecast {
     seconds: f64,
     /// What functions use, and those of the base pool of that: invocations, and memory.
     usage: [Usage; 2],
+}
+
+/// The functions that a query has started so far. Those of a base pool are there anyway.
+#[derive(Default)]
+struct Started {
+    elastic: f64,
+}
+
+impl Started {
+    /// Tasks run on the functions that there are, and on new ones.
+    fn start(&mut self, pool: &PoolModel, tasks: &mut TaskForecast) {
+        let on_pool = tasks.usage[0].invocations - tasks.usage[1].invocations;
+        let new = (on_pool as f64).min(pool.concurrency as f64) - self.elastic;
+        if new > 0.0 {
+            self.elastic += new;
+            tasks.seconds += pool.rates.cold_start;
+            tasks.usage[0].gb_seconds += pool.gb_seconds(new * pool.rates.cold_start);
+        }
+    }
 }
 
 impl Model {
@@ -245,15 +270,17 @@ impl Model {
                 seconds: source_bytes / Rates::OWN_MACHINES.compute + rows / Rates::OWN_MACHINES.rows,
                 dollars: 0.0,
                 usage: Usage::default(),
+                memory: None,
                 alone: vec![],
             };
         }
         let is_inline: Vec<bool> =
             (0..shape.stages.len()).map(|stage| self.is_inline(shape, stage)).collect();
         let mut stages: Vec<StageForecast> = Vec::new();
+        let mut functions = Started::default();
         for (number, stage) in shape.stages.iter().enumerate() {
             let before = stage.inputs.iter().map(|edge| stages[edge.from].span.1).fold(0.0, f64::max);
-            stages.push(self.stage(shape, number, &is_inline, before));
+            stages.push(self.stage(shape, number, &is_inline, before, &mut functions));
         }
         let (mut usage, mut base) = (Usage::default(), Usage::default());
         for stage in &stages {
@@ -262,10 +289,17 @@ impl Model {
         }
         let seconds = stages.iter().map(|stage| stage.span.1).fold(0.0, f64::max);
         let dollars = self.prices().dollars(&usage, &base, Duration::ZERO);
-        Forecast { stages, runs_here: false, seconds, dollars, usage, alone: vec![] }
+        Forecast { stages, runs_here: false, seconds, dollars, usage, memory: None, alone: vec![] }
     }
 
-    fn stage(&self, shape: &Shape, number: usize, inline: &[bool], begin: f64) -> StageForecast {
+    fn stage(
+        &self,
+        shape: &Shape,
+        number: usize,
+        inline: &[bool],
+        begin: f64,
+        functions: &mut Started,
+    ) -> StageForecast {
         let StageShape { tasks, estimate, inputs } = &shape.stages[number];
         let (count, is_inline) = (*tasks as f64, inline[number]);
         let (combines, reads_of_combines) = shape.combiners(number);
@@ -280,7 +314,7 @@ impl Model {
         let written = if is_inline { 0.0 } else { estimate.output_bytes };
         // What the operators of a task have no memory for is written to files, and read again.
         let spilled = (estimate.input_bytes / count - self.operator_memory).max(0.0);
-        let of_tasks = self.forecast_tasks(
+        let mut of_tasks = self.forecast_tasks(
             count,
             &Task {
                 waits: (gets / count / self.parallel_reads).ceil() + f64::from(u8::from(!is_inline)),
@@ -289,10 +323,14 @@ impl Model {
                 rows: estimate.input_rows / count,
             },
         );
+        functions.start(&self.elastic, &mut of_tasks);
+        let is_requested = [gets - table_gets, if is_inline { 0.0 } else { count }];
+        self.wait_for_store(count, is_requested, &mut of_tasks);
         let combiners = combines as f64;
         let transferred_each = 2.0 * estimate.output_bytes / combiners.max(1.0);
         let combining = Task { waits: 2.0, transferred: transferred_each, computed: 0.0, rows: 0.0 };
-        let of_combines = self.forecast_tasks(combiners, &combining);
+        let mut of_combines = self.forecast_tasks(combiners, &combining);
+        self.wait_for_store(combiners, [reads_of_combines as f64, combiners], &mut of_combines);
         let end = begin + of_tasks.seconds + of_combines.seconds;
         let [mut usage, mut base] = of_tasks.usage;
         usage += of_combines.usage[0];
@@ -315,6 +353,16 @@ impl Model {
             task_seconds: of_tasks.task_seconds,
             span: (begin, end),
         }
+    }
+
+    /// Tasks take as long as the store needs for their requests that read and that write.
+    fn wait_for_store(&self, tasks: f64, [reads, writes]: [f64; 2], forecast: &mut TaskForecast) {
+        let Rates { reads: reads_each_second, writes: writes_each_second, .. } = self.elastic.rates;
+        let needed = (reads / reads_each_second).max(writes / writes_each_second);
+        let waits = (needed - forecast.seconds).max(0.0);
+        let running = tasks.min(self.concurrency() as f64);
+        forecast.seconds += waits;
+        forecast.usage[0].gb_seconds += self.elastic.gb_seconds(running * waits);
     }
 
     /// How many functions run at the same time.

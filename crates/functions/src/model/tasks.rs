@@ -45,10 +45,8 @@ pub fn choose_tasks(
     let mut search = Search { stream, most, goal, expect, tasks, best, plans_left };
     for _ in 0..ROUNDS {
         let mut has_helped = false;
-        for group in groups(&stages) {
-            for change in [Change::Double, Change::Halve] {
-                has_helped |= search.change(&group, change)?;
-            }
+        for step in steps(&stages) {
+            has_helped |= search.go(&step)?;
         }
         if !has_helped {
             break;
@@ -70,12 +68,12 @@ struct Search<'a, F> {
 }
 
 impl<F: Fn(&Stream) -> Result<Forecast>> Search<'_, F> {
-    /// Changes the tasks of these stages as long as that helps; whether it has.
-    fn change(&mut self, stages: &[usize], change: Change) -> Result<bool> {
+    /// Takes a step as long as that helps; whether it has.
+    fn go(&mut self, step: &Step) -> Result<bool> {
         let mut has_helped = false;
         loop {
             let mut tasks = self.tasks.clone();
-            stages.iter().for_each(|stage| tasks[*stage] = change.of(tasks[*stage], self.most));
+            step.iter().for_each(|(stage, change)| tasks[*stage] = change.of(tasks[*stage], self.most));
             if tasks == self.tasks || self.plans_left < 1.0 {
                 return Ok(has_helped);
             }
@@ -90,15 +88,27 @@ impl<F: Fn(&Stream) -> Result<Forecast>> Search<'_, F> {
     }
 }
 
-/// Stages that are changed together. Two that another waits for gain nothing if one of them ends sooner.
-fn groups(stages: &[StageShards]) -> Vec<Vec<usize>> {
+/// Changes that are made together.
+type Step = Vec<(usize, Change)>;
+
+/// The steps of a search. Two stages that another waits for gain nothing if one of them ends sooner, so some
+/// are changed together. Half as many tasks that read from twice as many make as many requests.
+fn steps(stages: &[StageShards]) -> Vec<Step> {
     let free = |keep: &dyn Fn(&StageShards) -> bool| -> Vec<usize> {
         let stages = stages.iter().enumerate().filter(|(_, stage)| stage.is_free && keep(stage));
         stages.map(|(number, _)| number).collect()
     };
+    let all =
+        |stages: &[usize], change: Change| stages.iter().map(|stage| (*stage, change)).collect::<Step>();
     let (sources, others) = (free(&|stage| stage.reads_source), free(&|stage| !stage.reads_source));
-    let single = free(&|_| true).into_iter().map(|stage| vec![stage]);
-    let mut groups: Vec<Vec<usize>> = [sources, others].into_iter().filter(|group| group.len() > 1).collect();
-    groups.extend(single);
-    groups
+    let both = [Change::Double, Change::Halve];
+    let together = [&sources, &others].into_iter().filter(|group| group.len() > 1);
+    let mut steps: Vec<Step> = together.flat_map(|group| both.map(|change| all(group, change))).collect();
+    if !sources.is_empty() && !others.is_empty() {
+        for [of_sources, of_others] in [[Change::Double, Change::Halve], [Change::Halve, Change::Double]] {
+            steps.push([all(&sources, of_sources), all(&others, of_others)].concat());
+        }
+    }
+    steps.extend(free(&|_| true).into_iter().flat_map(|stage| both.map(|change| vec![(stage, change)])));
+    steps
 }

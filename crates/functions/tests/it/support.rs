@@ -88,7 +88,7 @@ pub fn plan(sql: &str, shards: usize) -> Stream {
     let mut session = Session::new(Options::default());
     session.sql.set_shards(Some(shards));
     session.sql.set_shard_rows(0);
-    match session.plan(sql, None, || false).unwrap() {
+    match session.plan(sql, None, || false).unwrap().planned {
         Planned::Query(stream) => stream,
         _ => panic!("{sql} is no query"),
     }

@@ -42,7 +42,7 @@ fn plans() -> Vec<(&'static str, Stream)> {
     for setting in ["set shards = 2", "set shard_rows = 0"] {
         session.plan(setting, None, || false).unwrap();
     }
-    let planned = QUERIES.iter().map(|sql| match session.plan(sql, None, || false).unwrap() {
+    let planned = QUERIES.iter().map(|sql| match session.plan(sql, None, || false).unwrap().planned {
         Planned::Query(stream) => (*sql, stream),
         _ => panic!("{sql} is a query"),
     });

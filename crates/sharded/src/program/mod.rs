@@ -26,8 +26,8 @@
 //! The messages that were pushed to a program, in their order, are its *tape*. A lost program is rebuilt by
 //! pushing its tape to a new one. For a temporal program, a checkpoint and the rest of the tape suffice.
 //!
-//! The relational programs of a query share its memory, or have a part each (`memory`). Under a limit,
-//! operators spill to files (`spill`).
+//! The relational programs of a query share its memory, or have a part each (`memory`). Sorts stay in memory
+//! as long as there is some (`sort`). Under a limit, operators spill to files (`spill`).
 
 mod build;
 mod clock;
@@ -40,7 +40,9 @@ mod memory;
 mod ordered_rows;
 mod partitioned;
 mod partitions;
+mod read_once;
 mod relational;
+mod sort;
 mod spill;
 mod tape;
 mod temporal;

@@ -9,6 +9,7 @@ use super::inputs::{ChannelInputs, LeafExec};
 use super::lanes::LaneOrder;
 use super::lint;
 use super::memory::settings;
+use super::sort::with_sorts_in_memory;
 use super::spill::with_spilling;
 use super::{ChannelProgram, Step};
 use crate::dataset::Predicate;
@@ -145,7 +146,7 @@ fn physical_plan(
     let plan = lower::rewrite_arithmetic(plan.clone())?;
     let physical = runtime.block_on(planner.create_physical_plan(&plan, session))?;
     let physical = match memory.memory_pool.memory_limit() {
-        MemoryLimit::Infinite => physical,
+        MemoryLimit::Infinite => with_sorts_in_memory(physical)?,
         _ => with_spilling(physical)?,
     };
     Ok((plan, physical))

@@ -29,7 +29,9 @@ mod topology;
 mod wire;
 mod wiring;
 
-pub use crate::options::{Execution, RemoteRuntime, Sink, TransferCosts};
+pub use crate::options::{
+    ChosenPlan, Execution, PlanChoice, RemoteRuntime, Sink, TransferCosts, choices_text,
+};
 pub use crate::progress::Progress;
 pub use drive::{Carrier, Halt};
 pub use epoch::{ChannelState, Marker, OrderSink, PacedSource, Report, SourceOrder, States};

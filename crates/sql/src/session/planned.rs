@@ -45,6 +45,32 @@ pub enum Planned {
     Done(String),
 }
 
+impl Planned {
+    /// The stream to run, if there is one.
+    pub fn stream(&self) -> Option<&Stream> {
+        match self {
+            Planned::Query(stream)
+            | Planned::Explain { stream, .. }
+            | Planned::Copy { stream, .. }
+            | Planned::Store { stream, .. } => Some(stream),
+            Planned::Table(_) | Planned::Done(_) => None,
+        }
+    }
+
+    /// The same statement with another plan of its query.
+    #[must_use]
+    pub fn with_stream(mut self, other: Stream) -> Planned {
+        match &mut self {
+            Planned::Query(stream)
+            | Planned::Explain { stream, .. }
+            | Planned::Copy { stream, .. }
+            | Planned::Store { stream, .. } => *stream = other,
+            Planned::Table(_) | Planned::Done(_) => {}
+        }
+        self
+    }
+}
+
 /// How a table in memory gets rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Store {

@@ -102,6 +102,11 @@ impl Session {
         Ok(())
     }
 
+    /// In how many shards files are read, if that was set.
+    pub fn shards(&self) -> Option<usize> {
+        self.shards
+    }
+
     /// Sets in how many shards files are read.
     pub fn set_shards(&mut self, shards: Option<usize>) {
         self.shards = shards;

@@ -6,9 +6,9 @@
 //! promise an order.
 
 use super::partition::HashPartitions;
-use super::read_once::{InContext, ReadOnceExec, with_reservation};
 use crate::compact::compact;
 use crate::lower::session;
+use crate::program::read_once::{InContext, ReadOnceExec, with_reservation};
 use crate::substitute::Substitute;
 use crate::unary::UnaryExec;
 use datafusion::arrow::record_batch::RecordBatch;

@@ -7,9 +7,9 @@
 mod compact_input;
 mod join;
 mod partition;
-mod read_once;
 mod window;
 
+use super::sort::in_memory;
 use crate::substitute::{Substitute, SubstituteExec};
 use crate::unary::UnaryExec;
 use compact_input::Compact;
@@ -66,7 +66,7 @@ fn spilling_sort(sort: &SortExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let all = Arc::new(sort.with_fetch(None));
     let input: Arc<dyn ExecutionPlan> = Arc::new(UnaryExec::new(Compact, Arc::clone(sort.input())));
     let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep);
-    let sorted = all.replace_children(vec![input], options)?;
+    let sorted = in_memory(all.replace_children(vec![input], options)?)?;
     Ok(Some(match fetch {
         None => sorted,
         rows => Arc::new(GlobalLimitExec::new(sorted, 0, rows)),

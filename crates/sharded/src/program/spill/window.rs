@@ -3,7 +3,7 @@
 //! DataFusion's operator for windows over whole partitions keeps all rows of its input. These are sorted by
 //! partition, so the partitions that are complete can be computed and handed on before the rest comes.
 
-use super::read_once::{ReadOnceExec, with_reservation};
+use crate::program::read_once::{ReadOnceExec, with_reservation};
 use crate::substitute::Substitute;
 use datafusion::arrow::array::{ArrayRef, RecordBatch};
 use datafusion::arrow::compute::{concat, partition};
