@@ -13,7 +13,7 @@ use futures::future::BoxFuture;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use whimbrel_functions::protocol::{Answer, Inline, Input, Invocation, OutputPlace, WorkOutput};
+use whimbrel_functions::protocol::{Answer, Input, Invocation, OutputPlace, WorkOutput};
 use whimbrel_functions::{
     BucketAddress, FunctionAddress, Functions, FunctionsSettings, Invoke, InvokeError, Invoked, Usage,
 };
@@ -113,15 +113,12 @@ impl Invoke for Simulation {
     }
 }
 
-/// Outputs in objects, but for the result, which is empty.
+/// Outputs in objects; one that has one reader is empty, and so is the result.
 fn answer(invocation: &Invocation) -> Answer {
     let output = |work: &whimbrel_functions::protocol::Work| {
         let bytes = if work.partitions == 1 { 0 } else { 1 << 20 };
         let ends = (1..=u64::from(work.partitions)).map(|place| place * bytes).collect();
-        let place = match bytes {
-            0 => OutputPlace::Inline(Inline(Vec::new().into())),
-            _ => OutputPlace::Object { key: work.output.clone(), tag: Some("tag".to_string()) },
-        };
+        let place = OutputPlace::Object { key: work.output.clone(), tag: Some("tag".to_string()) };
         Ok(WorkOutput { place, ends, start: 0 })
     };
     Answer {
