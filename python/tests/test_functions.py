@@ -166,6 +166,9 @@ def test_the_command_chooses_shows_and_bills(rows: str) -> None:
         map(float, chosen.findall(text)[0]) for text in (fast, cheap)
     )
     assert seconds <= more_seconds and dollars >= fewer_dollars
+    # What is only explained has cost nothing.
+    done = run("sql", "--on", place, "--time", f"{sql}; explain {sql}")
+    assert done.stderr.count("GB-s $") == 1
     done = subprocess.run([*command, "sql", "--on", "functions?speed=9", sql], capture_output=True, text=True)
     assert done.returncode != 0 and "unknown parameter" in done.stderr
 

@@ -123,12 +123,12 @@ class Bill:
         How many tasks the query had.
     kept
         How many of their outputs were there, from an earlier query.
-    text
-        The dollars by kind, in a line.
     attempts
         All attempts to run tasks.
     pools
         The part of each pool of functions, the base pool first; one if there is no base pool.
+    text
+        The dollars by kind, in a line.
     """
 
     dollars: float
@@ -153,9 +153,9 @@ class Bill:
     ran: str
     tasks: int
     kept: int
-    text: str = field(repr=False)
     attempts: tuple[Attempt, ...]
     pools: tuple[PoolBill, ...] = ()
+    text: str = field(default="", repr=False)
 
     @staticmethod
     def of(values: Mapping[str, Any] | None) -> Bill | None:

@@ -69,14 +69,15 @@ impl Client {
     /// `OutputClosed`.
     pub fn statement(&mut self, sql: &str) -> Result {
         let started = Instant::now();
-        let mut has_query = false;
+        let mut is_run = false;
         // A shell survives every Ctrl-C. Elsewhere one that comes before the query runs ends the program.
         let _watch = self.interactive.then(|| self.runner.interrupts.watch());
         // The shell survives a bug of ours too. The state that the panic left inconsistent is that of the
         // statement.
         let result = catch_unwind(AssertUnwindSafe(|| {
             let statement = self.plan(sql)?;
-            has_query = statement.planned.stream().is_some();
+            let is_explained = matches!(statement.planned, Planned::Explain { analyze: false, .. });
+            is_run = statement.planned.stream().is_some() && !is_explained;
             self.execute(statement, sql)
         }));
         result.unwrap_or_else(|payload| Err(Error::panic(&*payload)))?;
@@ -85,7 +86,7 @@ impl Client {
         }
         if self.timer {
             print_message(&format_duration(started.elapsed()));
-            let remote = self.session.options.remote.as_ref().filter(|_| has_query);
+            let remote = self.session.options.remote.as_ref().filter(|_| is_run);
             if let Some(cost) = remote.and_then(|remote| remote.last_cost()) {
                 print_message(&cost);
             }

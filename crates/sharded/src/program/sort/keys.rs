@@ -47,7 +47,7 @@ impl Keys {
         }
     }
 
-    /// All keys are there: says so, and finds which bytes differ.
+    /// Finds which bytes differ, once all keys are there.
     pub fn finish(&mut self) {
         self.places = (0..self.differ.len()).filter(|place| self.differ[*place] != 0).collect();
     }
