@@ -8,8 +8,8 @@ from typing import Any
 
 from . import _whimbrel as native
 from . import feeds
+from .function_client import Functions
 from .function_plans import Choice
-from .functions import Functions
 from .remote import RemoteRuntime
 from .sharded import ShardedStream
 
