@@ -325,7 +325,7 @@ def test_a_query_takes_the_size_of_functions_that_serves_its_goal(rows: str, tmp
         large_table = wb.read(rows, scale=10_000)
         join = "select a.text, b.text from rows a join rows b using (n)"
         fastest = either.within(max_cost=1e6).forecast(wb.sql(join, shards=4, rows=large_table))
-        assert fastest.text.startswith("on functions of 3008 MB\n")
+        assert fastest.memory == 3008 and fastest.text.startswith("on functions of 3008 MB\n")
         with pytest.raises(wb.InvalidError, match="several already"):
             wb.functions.sizes(either, small)
         with pytest.raises(wb.InvalidError, match="several already"):
@@ -345,6 +345,15 @@ def test_rates_are_measured_and_can_be_kept(functions: wb.functions.LocalFunctio
     assert rates.processors is None or 0 < rates.processors <= functions.cores
     with wb.functions.start(2, rates=rates) as again:
         assert again.rates == rates
+    # What plans are chosen by stays.
+    with wb.functions.start(4, small=0, prices="aws-us-east-1-x86") as priced:
+        for goal, of in (
+            (priced.within(max_latency="1h"), "dollars"),
+            (priced.within(max_cost=1.0), "seconds"),
+        ):
+            choices = wb.sql(GROUPS, on=goal.calibrated(), rows=rows).choices
+            (chosen,) = (choice for choice in choices if choice.chosen)
+            assert getattr(chosen, of) == min(getattr(choice, of) for choice in choices)
     for wrong in ({"rows": 0.0}, {"invocation": -1.0}, {"latency": float("nan")}):
         with pytest.raises(wb.InvalidError, match="rates"):
             wb.functions.start(2, rates=replace(rates, **wrong))

@@ -37,6 +37,8 @@ class Functions(RemoteRuntime):
     _origins: tuple[Functions, ...] = ()
     # Whether these are two pools, or several sizes.
     _is_compound: bool = False
+    # What plans are chosen by, if it is not the knee.
+    _goal: native.FunctionGoal | None = None
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self._settings = dict(settings)
@@ -101,12 +103,14 @@ class Functions(RemoteRuntime):
             raise InvalidError("within takes one goal: max_cost=, max_latency= or knee=True")
         kind, value = goals[0]
         goal = native.FunctionGoal(kind, None if kind == "knee" else value)
-        return self._like(self._native.with_goal(goal), self)
+        like = self._like(self._native.with_goal(goal), self)
+        like._goal = goal
+        return like
 
     def _like(self, half: native.Functions, *origins: Functions) -> Functions:
         like = Functions.__new__(Functions)
         like._settings, like._native = self._settings, half
-        like._origins, like._is_compound = origins, self._is_compound
+        like._origins, like._is_compound, like._goal = origins, self._is_compound, self._goal
         return like
 
     @property
@@ -158,7 +162,8 @@ class Functions(RemoteRuntime):
     def _changed(self, **changes: Any) -> Functions:
         """Get the same functions with other settings."""
         settings = {**self._settings, **changes}
-        like = self._like(native.Functions(**settings), self)
+        half = native.Functions(**settings)
+        like = self._like(half if self._goal is None else half.with_goal(self._goal), self)
         like._settings = settings
         return like
 

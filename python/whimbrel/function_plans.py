@@ -103,6 +103,8 @@ class FunctionPlan:
         Whether it is so small that it runs in this process.
     seconds, dollars, invocations, gets, puts, gb_seconds
         All of it.
+    memory
+        The megabytes of memory of the functions that it takes, if there are several sizes.
     alone
         What it would take on each pool alone, if there are two.
     text
@@ -117,6 +119,7 @@ class FunctionPlan:
     gets: int
     puts: int
     gb_seconds: float
+    memory: int | None
     alone: tuple[PoolForecast, ...]
     text: str = field(repr=False)
 

@@ -340,6 +340,7 @@ fn forecast_dict<'py>(py: Python<'py>, forecast: &Forecast) -> PyResult<Bound<'p
     dict.set_item("gets", forecast.usage.gets)?;
     dict.set_item("puts", forecast.usage.puts)?;
     dict.set_item("gb_seconds", forecast.usage.gb_seconds)?;
+    dict.set_item("memory", forecast.memory)?;
     let alone = forecast.alone.iter().map(|(pool, seconds, dollars)| (pool.name(), *seconds, *dollars));
     dict.set_item("alone", alone.collect::<Vec<_>>())?;
     Ok(dict)

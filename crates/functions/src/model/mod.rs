@@ -324,8 +324,8 @@ impl Model {
             },
         );
         functions.start(&self.elastic, &mut of_tasks);
-        let is_requested = [gets - table_gets, if is_inline { 0.0 } else { count }];
-        self.wait_for_store(count, is_requested, &mut of_tasks);
+        let puts = if is_inline { 0.0 } else { count };
+        self.wait_for_store(count, [gets - table_gets, puts], &mut of_tasks);
         let combiners = combines as f64;
         let transferred_each = 2.0 * estimate.output_bytes / combiners.max(1.0);
         let combining = Task { waits: 2.0, transferred: transferred_each, computed: 0.0, rows: 0.0 };

@@ -180,7 +180,7 @@ fn amount(text: &str) -> Result<f64, String> {
 
 fn duration(text: &str) -> Result<Duration, String> {
     let length = whimbrel_plan::Duration::Text(text.to_string());
-    wall_duration(&length, "it").map_err(|error| format!("is no duration: {}", message(&error)))
+    wall_duration(&length, "it").map_err(|_| "is no duration, such as 10s or 1h".to_string())
 }
 
 fn message(error: &DataFusionError) -> String {

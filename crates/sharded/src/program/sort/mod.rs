@@ -3,8 +3,8 @@
 //! DataFusion sorts each batch, and merges them row by row. Here all rows are read, their keys become
 //! numbers, and these are sorted. Then rows are copied twice: within their batch, so that they lie in the
 //! order in which they leave, and into the batch in which they leave. Both read memory that lies close
-//! together; one copy to the final place waits for memory at each value, and takes half as long again where
-//! rows are wide. Rows that are equal keep the order in which they came.
+//! together; one copy to the final place waits for memory at each value, and takes longer. Rows that are
+//! equal keep the order in which they came.
 //!
 //! Rows for which there is not enough memory are sorted by DataFusion, which writes sorted parts to files.
 
