@@ -76,8 +76,11 @@ functions: build function ## the same plans on stateless functions over an S3 se
 scadr: build ## serve a microblog whose pages have a bound, at http://localhost:8000
 	$(RUN) examples/scadr/app.py
 
+# Two files of Python's tests at a time; those that kill processes and wait for others come first, since they take longest.
+PYTEST_ALL := -m pytest --quiet --numprocesses 2 --dist loadfile --no-loadscope-reorder tests python/tests
+
 test: build $(TPCDS) ## every test: Rust, Python, conformance, doctests, documents
-	tests/servers tests/kafka tests/cloud bash -c 'cargo test --release --workspace --locked --quiet && $(RUN) -m pytest --quiet python/tests tests'
+	tests/servers tests/kafka tests/cloud bash -c 'cargo test --release --workspace --locked --quiet && $(RUN) $(PYTEST_ALL)'
 
 chaos: build ## kill, stop and cut off the processes of a cluster for long; WHIMBREL_CHAOS says how long
 	WHIMBREL_CHAOS=$${WHIMBREL_CHAOS:-100} $(RUN) -m pytest tests/chaos python/tests/test_cluster.py

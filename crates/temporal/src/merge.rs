@@ -39,16 +39,25 @@ struct Input<B> {
     frontier: Time,
     /// A punctuation at the frontier is among what was pushed (else the frontier is a row's sync time).
     punctuated: Time,
+    /// The sync time of the next row, or the time before which none will come; and whether it is a row.
+    head: (Time, bool),
 }
 
 impl<B: Borrow<Batch>> Input<B> {
-    /// The sync time of the next row, or the time before which none will come; and whether it is a row.
+    /// An input with these batches.
+    fn new(waiting: VecDeque<B>, frontier: Time, punctuated: Time) -> Input<B> {
+        let mut input = Input { waiting, taken: 0, frontier, punctuated, head: (frontier, false) };
+        input.find_head();
+        input
+    }
+
+    /// Looks for the next row, after rows have come or gone.
     #[inline]
-    fn head(&self) -> (Time, bool) {
-        match self.waiting.front() {
+    fn find_head(&mut self) {
+        self.head = match self.waiting.front() {
             Some(batch) => (batch.borrow().sync[self.taken], true),
             None => (self.frontier, false),
-        }
+        };
     }
 }
 
@@ -111,9 +120,8 @@ impl TimeMerge {
 impl<B: Borrow<Batch>> TimeMerge<B> {
     /// A merge of so many inputs of whatever waits.
     pub(crate) fn of(inputs: usize) -> TimeMerge<B> {
-        let input =
-            || Input { waiting: VecDeque::new(), taken: 0, frontier: BEGINNING, punctuated: BEGINNING };
-        TimeMerge { inputs: (0..inputs).map(|_| input()).collect(), watermark: BEGINNING, eager: false }
+        let input = |_| Input::new(VecDeque::new(), BEGINNING, BEGINNING);
+        TimeMerge { inputs: (0..inputs).map(input).collect(), watermark: BEGINNING, eager: false }
     }
 
     /// The same, but rows do not wait for others of their own instant: their order within it means nothing.
@@ -132,12 +140,14 @@ impl<B: Borrow<Batch>> TimeMerge<B> {
     pub(crate) fn reach(&mut self, input: usize, time: Time) {
         let state = &mut self.inputs[input];
         state.frontier = state.frontier.max(time);
+        state.find_head();
     }
 
     /// The next rows of an input, which has reached the last of them; there is one at least.
     pub(crate) fn wait(&mut self, input: usize, batch: B) {
         debug_assert!(!batch.borrow().is_empty());
         self.inputs[input].waiting.push_back(batch);
+        self.inputs[input].find_head();
     }
 
     /// The next punctuation of the merged order, if it is next.
@@ -146,7 +156,7 @@ impl<B: Borrow<Batch>> TimeMerge<B> {
     /// come; if it is by a punctuation, that is handed on, whether the inputs ahead of it have punctuated or
     /// not.
     pub(crate) fn punctuation(&mut self) -> Option<Time> {
-        let time = self.inputs.iter().map(|i| i.head().0).min()?;
+        let time = self.inputs.iter().map(|i| i.head.0).min()?;
         (time > self.watermark && self.inputs.iter().any(|i| i.punctuated == time)).then(|| {
             self.watermark = time;
             time
@@ -159,8 +169,8 @@ impl<B: Borrow<Batch>> TimeMerge<B> {
         if self.first().is_some() {
             return None;
         }
-        let (input, state) = self.inputs.iter().enumerate().min_by_key(|(i, s)| (s.head().0, *i))?;
-        (!state.head().1 && state.frontier < INFINITY).then_some(input)
+        let (input, state) = self.inputs.iter().enumerate().min_by_key(|(i, s)| (s.head.0, *i))?;
+        (!state.head.1 && state.frontier < INFINITY).then_some(input)
     }
 
     /// The rows that wait. The memory of what waits is counted where `counts` says so.
@@ -189,11 +199,14 @@ impl<B: Borrow<Batch>> TimeMerge<B> {
     pub(crate) fn pass(&mut self, input: usize, end: usize) -> Option<B> {
         let state = &mut self.inputs[input];
         state.taken = end;
-        if end < state.waiting[0].borrow().len() {
-            return None;
-        }
-        state.taken = 0;
-        state.waiting.pop_front()
+        let passed = if end < state.waiting[0].borrow().len() {
+            None
+        } else {
+            state.taken = 0;
+            state.waiting.pop_front()
+        };
+        state.find_head();
+        passed
     }
 
     /// What waits, for a checkpoint.
@@ -220,7 +233,7 @@ impl<B: Borrow<Batch>> TimeMerge<B> {
         for (input, (waiting, frontier, punctuated)) in saved.inputs.into_iter().enumerate() {
             let waiting =
                 waiting.into_iter().map(|saved| of(input, saved.batch()?)).collect::<Result<_>>()?;
-            inputs.push(Input { waiting, taken: 0, frontier, punctuated });
+            inputs.push(Input::new(waiting, frontier, punctuated));
         }
         Ok(TimeMerge { inputs, watermark: saved.watermark, eager: saved.eager })
     }
@@ -228,23 +241,23 @@ impl<B: Borrow<Batch>> TimeMerge<B> {
     /// The input whose next row is next of all, if that is certain.
     pub(crate) fn first(&self) -> Option<usize> {
         let place = |(i, s): &(usize, &Input<B>)| {
-            let (time, is_row) = s.head();
+            let (time, is_row) = s.head;
             (time, self.eager && !is_row, *i)
         };
         let (input, state) = self.inputs.iter().enumerate().min_by_key(place)?;
-        state.head().1.then_some(input)
+        state.head.1.then_some(input)
     }
 
     /// The rows of the front of `input`, whose next row is next of all, that come before the next row of any
     /// other.
     pub(crate) fn stretch(&self, input: usize) -> Range<usize> {
         let until = |i: usize, s: &Input<B>| match i < input && !self.eager {
-            true => s.head().0,
-            false => s.head().0.saturating_add(1),
+            true => s.head.0,
+            false => s.head.0.saturating_add(1),
         };
         let limit =
             self.inputs.iter().enumerate().filter(|(i, _)| *i != input).map(|(i, s)| until(i, s)).min();
-        let ended = self.inputs.iter().enumerate().all(|(i, s)| i == input || s.head() == (INFINITY, false));
+        let ended = self.inputs.iter().enumerate().all(|(i, s)| i == input || s.head == (INFINITY, false));
         let state = &self.inputs[input];
         let rest = &state.waiting[0].borrow().sync[state.taken..];
         let count = match limit {

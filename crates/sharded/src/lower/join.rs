@@ -7,7 +7,7 @@
 use super::exprs::{Keyed, column, columns, keyed, nulls, physical, relabel};
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::{DFSchema, JoinType, NullEquality, Result, plan_err};
-use datafusion::logical_expr::{Expr, Join, LogicalPlan};
+use datafusion::logical_expr::{Expr, Join, LogicalPlan, Projection};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{is_not_null, is_null, lit};
 use std::collections::BTreeSet;
@@ -46,14 +46,7 @@ enum Partner {
 /// # Errors
 /// `Plan` for `not in` over several columns; if a condition cannot be evaluated.
 pub(super) fn join(graph: &mut Graph, plan: &Join, left: NodeId, right: NodeId) -> Result<NodeId> {
-    let (left_on, right_on): (Vec<Expr>, Vec<Expr>) = plan.on.iter().cloned().unzip();
-    let sides = Sides {
-        plan,
-        left: keyed(graph, left, plan.left.schema(), &left_on)?,
-        right: keyed(graph, right, plan.right.schema(), &right_on)?,
-        both: plan.left.schema().join(plan.right.schema())?,
-        at_rest: [is_at_rest(&plan.left)?, is_at_rest(&plan.right)?],
-    };
+    let sides = Sides::new(graph, plan, left, right)?;
     match plan.join_type {
         JoinType::Inner => sides.outer(graph, &[]),
         JoinType::Left => sides.outer(graph, &[Side::Left]),
@@ -67,6 +60,37 @@ pub(super) fn join(graph: &mut Graph, plan: &Join, left: NodeId, right: NodeId) 
         JoinType::LeftMark => sides.marked(graph, Side::Left),
         JoinType::RightMark => sides.marked(graph, Side::Right),
     }
+}
+
+/// Lowers an inner join of which these columns come out, in this order.
+///
+/// # Errors
+/// `Plan` if a key cannot be evaluated.
+pub(super) fn selected(
+    graph: &mut Graph,
+    plan: &Join,
+    columns: &[usize],
+    left: NodeId,
+    right: NodeId,
+) -> Result<NodeId> {
+    Sides::new(graph, plan, left, right)?.selected(graph, columns)
+}
+
+/// The columns that a projection takes of a join, if the join copies no others: both sides are streams, and
+/// no condition reads other columns of the pairs.
+///
+/// # Errors
+/// `Plan` if a side is no plan of ours.
+pub(super) fn columns_of(projection: &Projection, join: &Join) -> Result<Option<Vec<usize>>> {
+    let has_pairs = join.join_type == JoinType::Inner && join.filter.is_none();
+    if !has_pairs || is_at_rest(&join.left)? || is_at_rest(&join.right)? {
+        return Ok(None);
+    }
+    let column = |expr: &Expr| match expr {
+        Expr::Column(column) => join.schema.maybe_index_of_column(column),
+        _ => None,
+    };
+    Ok(projection.expr.iter().map(column).collect())
 }
 
 /// The operator that keeps rows with a partner among others, or those without; `at_rest`: the others are a
@@ -105,7 +129,19 @@ impl Side {
     }
 }
 
-impl Sides<'_> {
+impl<'a> Sides<'a> {
+    /// The sides of a join, with columns for keys that are computed.
+    fn new(graph: &mut Graph, plan: &'a Join, left: NodeId, right: NodeId) -> Result<Sides<'a>> {
+        let (left_on, right_on): (Vec<Expr>, Vec<Expr>) = plan.on.iter().cloned().unzip();
+        Ok(Sides {
+            plan,
+            left: keyed(graph, left, plan.left.schema(), &left_on)?,
+            right: keyed(graph, right, plan.right.schema(), &right_on)?,
+            both: plan.left.schema().join(plan.right.schema())?,
+            at_rest: [is_at_rest(&plan.left)?, is_at_rest(&plan.right)?],
+        })
+    }
+
     /// Whether a side is a table at rest.
     fn is_at_rest(&self, side: Side) -> bool {
         self.at_rest[side as usize]
@@ -153,34 +189,51 @@ impl Sides<'_> {
 
     /// The pairs that satisfy the condition: the left columns, then the right ones.
     fn pairs(&self, graph: &mut Graph) -> Result<NodeId> {
-        let (left, right) = (&self.left, &self.right);
-        let keys = (left.key.clone(), right.key.clone());
-        let join: Box<dyn Operator> = match self.table() {
-            Some(table) => {
-                let lookup = Lookup::pairs(&left.schema, &right.schema, keys.0, keys.1, table);
-                Box::new(if self.nulls_equal() { lookup.nulls_equal() } else { lookup })
-            }
-            None => {
-                let join = operators::Join::new(left.schema.clone(), right.schema.clone(), keys.0, keys.1);
-                Box::new(if self.nulls_equal() { join.nulls_equal() } else { join })
-            }
+        let all: Vec<usize> = (0..self.both.fields().len()).collect();
+        let node = match self.table() {
+            Some(table) => self.looked_up(graph, table),
+            None => self.selected(graph, &all)?,
         };
-        let joined = left.schema.fields().iter().chain(right.schema.fields()).cloned().collect::<Vec<_>>();
-        let joined = Schema::new(joined);
-        let mut node = graph.add(join, &[left.node, right.node]);
-        if joined.fields().len() > self.both.fields().len() {
-            let right_start = left.schema.fields().len();
-            let right_end = right_start + self.width(Side::Right);
-            let kept = (0..self.width(Side::Left)).chain(right_start..right_end);
-            let exprs = columns(&joined, kept);
-            node = graph.add(Box::new(Select::new(exprs, self.both.inner().clone())), &[node]);
-        }
         match &self.plan.filter {
             None => Ok(node),
             Some(filter) => {
                 let predicate = physical(filter, &self.both)?;
                 Ok(graph.add(Box::new(Where::new(predicate)), &[node]))
             }
+        }
+    }
+
+    /// The pairs of two streams, of which these columns come out, in this order.
+    fn selected(&self, graph: &mut Graph, columns: &[usize]) -> Result<NodeId> {
+        let (left, right) = (&self.left, &self.right);
+        let (left_key, right_key) = (left.key.clone(), right.key.clone());
+        let join = operators::Join::new(left.schema.clone(), right.schema.clone(), left_key, right_key);
+        let join = if self.nulls_equal() { join.nulls_equal() } else { join };
+        let columns: Vec<usize> = columns.iter().map(|column| self.with_keys(*column)).collect();
+        Ok(graph.add(Box::new(join.select(&columns)), &[left.node, right.node]))
+    }
+
+    /// The pairs of a stream with a table, in which its rows are looked up.
+    fn looked_up(&self, graph: &mut Graph, table: TableSide) -> NodeId {
+        let (left, right) = (&self.left, &self.right);
+        let (left_key, right_key) = (left.key.clone(), right.key.clone());
+        let lookup = Lookup::pairs(&left.schema, &right.schema, left_key, right_key, table);
+        let lookup = if self.nulls_equal() { lookup.nulls_equal() } else { lookup };
+        let node = graph.add(Box::new(lookup), &[left.node, right.node]);
+        let joined = left.schema.fields().iter().chain(right.schema.fields()).cloned().collect::<Vec<_>>();
+        if joined.len() == self.both.fields().len() {
+            return node;
+        }
+        let kept = (0..self.both.fields().len()).map(|column| self.with_keys(column));
+        let exprs = columns(&Schema::new(joined), kept);
+        graph.add(Box::new(Select::new(exprs, self.both.inner().clone())), &[node])
+    }
+
+    /// The place of a column where the sides have columns for computed keys behind their own.
+    fn with_keys(&self, column: usize) -> usize {
+        match column.checked_sub(self.width(Side::Left)) {
+            None => column,
+            Some(column) => self.left.schema.fields().len() + column,
         }
     }
 

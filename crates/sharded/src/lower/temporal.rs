@@ -30,13 +30,22 @@ pub(crate) fn graph(stage: &Stage, coalesce: Option<(usize, CoalesceOrder)>) -> 
         CoalesceOrder::End => None,
     });
     let mut roles = session_aggregate::roles(stage)?;
+    let selections = selections(stage)?;
     for (number, Node { plan, inputs }) in stage.nodes.iter().enumerate() {
+        if selections.iter().any(|selection| selection.join == number) {
+            // The projection joins, and it is the only reader.
+            nodes.push(node_of(&inputs[0], &nodes));
+            continue;
+        }
+        let selection = selections.iter().find(|selection| selection.projection == number);
+        let inputs = selection.map_or(inputs, |selection| &stage.nodes[selection.join].inputs);
         let inputs: Vec<NodeId> = inputs.iter().map(|i| node_of(i, &nodes)).collect();
         let emission = if emits_intervals == Some(number) { Emission::OnClose } else { Emission::OnStart };
-        nodes.push(match roles.remove(&number) {
-            Some(Role::Part) => inputs[0],
-            Some(Role::Whole(aggregate)) => aggregate.lower(&mut graph, inputs[0])?,
-            None => lower(&mut graph, plan, &inputs, emission)?,
+        nodes.push(match (roles.remove(&number), selection) {
+            (Some(Role::Part), _) => inputs[0],
+            (Some(Role::Whole(aggregate)), _) => aggregate.lower(&mut graph, inputs[0])?,
+            (None, Some(selection)) => selection.lower(&mut graph, stage, &inputs)?,
+            (None, None) => lower(&mut graph, plan, &inputs, emission)?,
         });
     }
     for (number, output) in stage.outputs.iter().enumerate() {
@@ -52,6 +61,40 @@ pub(crate) fn graph(stage: &Stage, coalesce: Option<(usize, CoalesceOrder)>) -> 
         graph.output(node);
     }
     Ok(graph)
+}
+
+/// A projection that takes some columns of a join, which nobody else reads.
+struct Selection {
+    projection: usize,
+    join: usize,
+    columns: Vec<usize>,
+}
+
+impl Selection {
+    /// Lowers the join, of which only the columns come out.
+    fn lower(&self, graph: &mut Graph, stage: &Stage, inputs: &[NodeId]) -> Result<NodeId> {
+        match (arithmetic::rewrite_node(stage.nodes[self.join].plan.clone())?.data, inputs) {
+            (LogicalPlan::Join(plan), [left, right]) => {
+                join::selected(graph, &plan, &self.columns, *left, *right)
+            }
+            (plan, _) => internal_err!("a selection of columns reads {}, which is no join", plan.display()),
+        }
+    }
+}
+
+/// The projections of a stage that joins do on their own.
+fn selections(stage: &Stage) -> Result<Vec<Selection>> {
+    let mut selections = Vec::new();
+    for (projection, node) in stage.nodes.iter().enumerate() {
+        if let (LogicalPlan::Projection(plan), [input @ Operand::Node(join)]) = (&node.plan, &node.inputs[..])
+            && let LogicalPlan::Join(joined) = &stage.nodes[*join].plan
+            && stage.readers(*input) == 1
+            && let Some(columns) = join::columns_of(plan, joined)?
+        {
+            selections.push(Selection { projection, join: *join, columns });
+        }
+    }
+    Ok(selections)
 }
 
 /// The aggregate whose rows an output hands out, if only filters and projections are between and nobody else

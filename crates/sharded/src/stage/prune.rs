@@ -46,13 +46,24 @@ pub(crate) fn prune(plan: &LogicalPlan) -> Result<LogicalPlan> {
         }
     }
     let mut rebuilt: Vec<LogicalPlan> = Vec::with_capacity(nodes.len());
+    let mut timed: Vec<bool> = Vec::with_capacity(nodes.len());
     for (i, (node, inputs)) in nodes.iter().enumerate() {
+        timed.push(brings_time(node) || inputs.iter().any(|j| timed[*j]));
         let inputs = inputs.iter().map(|j| rebuilt[*j].clone()).collect();
-        rebuilt.push(rebuild(node, inputs, &needed[i], is_partitioned)?);
+        let pruned = rebuild(node, inputs, &needed[i], is_partitioned)?;
+        rebuilt.push(if timed[i] { narrow_join(pruned, node.schema(), &needed[i])? } else { pruned });
     }
     // The root needs all of its columns.
     let pruned = rebuilt.swap_remove(root);
     Ok(if pruned.schema() == plan.schema() { pruned } else { plan.clone() })
+}
+
+/// Whether a node brings rows with a time: a leaf of such rows, or a node that gives them one.
+fn brings_time(plan: &LogicalPlan) -> bool {
+    match plan.inputs().is_empty() {
+        true => properties(plan).is_ok_and(|derived| derived.time.is_some()),
+        false => matches!(node(plan), Some(Node::Ingress(_))),
+    }
 }
 
 /// Whether a node gives each partition a clock.
@@ -243,6 +254,17 @@ fn rebuild(
         leaf if inputs.is_empty() => leaf.clone(),
         other => other.with_new_exprs(other.expressions(), inputs)?,
     })
+}
+
+/// Projects an inner join of streams to these columns of the old schema: it copies the columns of each pair,
+/// those of keys, too. For joins of tables, DataFusion has a rule of its own.
+fn narrow_join(plan: LogicalPlan, old: &DFSchema, columns: &Columns) -> Result<LogicalPlan> {
+    match &plan {
+        LogicalPlan::Join(join) if join.join_type == JoinType::Inner && join.filter.is_none() => {
+            only(plan, old, columns)
+        }
+        _ => Ok(plan),
+    }
 }
 
 /// Projects a pruned input to these columns of the old schema.

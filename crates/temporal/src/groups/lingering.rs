@@ -41,10 +41,11 @@ impl LingeringGroups {
         self.groups.intern(key, rows, groups)
     }
 
-    /// Forgets the groups that are gone, if enough groups have been made since that was done last.
-    pub fn forget(&mut self, is_gone: impl Fn(u32) -> bool) {
+    /// Forgets the groups that are gone, if enough groups have been made since that was done last. Only then
+    /// it is asked which are.
+    pub fn forget<F: Fn(u32) -> bool>(&mut self, gone: impl FnOnce() -> F) {
         if self.groups.len() > self.kept + FEW + self.groups.capacity() / 2 {
-            self.groups.remove_all(is_gone);
+            self.groups.remove_all(gone());
             self.kept = self.groups.len();
         }
     }

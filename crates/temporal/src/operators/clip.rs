@@ -68,8 +68,8 @@ impl Pairing for State {
         }
     }
 
-    fn is_empty(&self, group: u32) -> bool {
-        self.left.is_empty(group)
+    fn empty_groups(&self) -> impl Fn(u32) -> bool {
+        |group| self.left.is_empty(group)
     }
 
     fn flush(&mut self, out: &mut Vec<Message>) -> Result<()> {

@@ -67,7 +67,7 @@ impl Pairing for State {
         (side == 0).then_some(&mut self.left)
     }
 
-    fn expect(&mut self, _groups: &[u32], capacity: usize) {
+    fn expect(&mut self, _side: usize, _groups: &[u32], capacity: usize) {
         self.matches.resize(capacity.max(self.matches.len()), 0);
     }
 
@@ -94,8 +94,10 @@ impl Pairing for State {
         }
     }
 
-    fn is_empty(&self, group: u32) -> bool {
-        self.matches.get(group as usize).is_none_or(|matches| *matches == 0) && self.left.is_empty(group)
+    fn empty_groups(&self) -> impl Fn(u32) -> bool {
+        |group| {
+            self.matches.get(group as usize).is_none_or(|matches| *matches == 0) && self.left.is_empty(group)
+        }
     }
 
     fn flush(&mut self, out: &mut Vec<Message>) -> Result<()> {

@@ -67,7 +67,10 @@ impl NumberedKeys {
     /// Finds the groups of the next rows of a batch.
     fn number(&mut self, rows: &mut KeyedBatch, state: &impl Pairing) -> Result<()> {
         let waiting = &self.waiting;
-        self.groups.forget(|group| waiting[group as usize] == 0 && state.is_empty(group));
+        self.groups.forget(|| {
+            let is_empty = state.empty_groups();
+            move |group| waiting[group as usize] == 0 && is_empty(group)
+        });
         let next = rows.unknown..(rows.unknown + AHEAD).min(rows.batch.len());
         rows.unknown = next.end;
         rows.numbers.clear();
@@ -138,8 +141,8 @@ pub(crate) trait Pairing {
     /// Where rows of a side are kept, if they are.
     fn synopsis(&mut self, side: usize) -> Option<&mut Synopsis>;
 
-    /// Makes room for so many groups. Rows of these will come soon.
-    fn expect(&mut self, _groups: &[u32], _capacity: usize) {}
+    /// Makes room for so many groups. Rows of these will come soon on this side.
+    fn expect(&mut self, _side: usize, _groups: &[u32], _capacity: usize) {}
 
     /// Takes in a row at the present instant.
     fn arrive(&mut self, row: Arrival);
@@ -150,8 +153,8 @@ pub(crate) trait Pairing {
     /// Moves time to `time`.
     fn advance(&mut self, time: Time);
 
-    /// Whether nothing is known of a group at present.
-    fn is_empty(&self, group: u32) -> bool;
+    /// Tells whether nothing is known of a group at present.
+    fn empty_groups(&self) -> impl Fn(u32) -> bool;
 
     /// Emits what follows from what has happened before the present.
     fn flush(&mut self, out: &mut Vec<Message>) -> Result<()>;
@@ -230,7 +233,7 @@ impl KeyedInputs {
             }
             if row == rows.unknown {
                 groups.number(rows, state)?;
-                state.expect(&rows.numbers, groups.groups.capacity());
+                state.expect(side, &rows.numbers, groups.groups.capacity());
             }
             let group = rows.numbers[row + rows.numbers.len() - rows.unknown];
             groups.waiting[group as usize] -= 1;

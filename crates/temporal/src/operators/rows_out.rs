@@ -31,7 +31,7 @@ impl RowsOut {
         if self.sync.is_empty() {
             return Ok(());
         }
-        let rows = synopsis.gather(&self.rows)?;
+        let rows = synopsis.gather(self.rows.iter().copied())?;
         self.rows.clear();
         let (sync, other) = (std::mem::take(&mut self.sync), std::mem::take(&mut self.other));
         out.push(Message::Batch(Batch::new(sync.into(), Other::Column(other.into()), rows)));

@@ -205,7 +205,7 @@ impl Operator for TopK {
         if places.is_empty() {
             return Ok(());
         }
-        let encoded = self.encoded(&self.rows.gather(&places)?)?;
+        let encoded = self.encoded(&self.rows.gather(places.iter().copied())?)?;
         for (row, (id, start, note, _)) in entries.into_iter().enumerate() {
             self.rank(id, (encoded.row(row).as_ref().into(), start, self.number));
             if note != HIDDEN {

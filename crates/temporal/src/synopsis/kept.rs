@@ -6,7 +6,8 @@
 
 use crate::held::memory_of;
 use crate::places;
-use arrow::array::RecordBatch;
+use arrow::array::{Array, ArrayRef, RecordBatch};
+use arrow::compute::interleave;
 use datafusion::common::Result;
 
 /// Where a row is: which kept batch, and which row of it.
@@ -118,11 +119,37 @@ impl KeptBatches {
     }
 
     /// The rows at these places, in this order.
-    pub fn gather(&self, rows: &[RowRef]) -> Result<RecordBatch> {
+    pub fn gather(&self, rows: impl ExactSizeIterator<Item = RowRef>) -> Result<RecordBatch> {
+        let (batches, indices) = self.locate(rows);
+        Ok(places::interleave(&batches, &indices)?)
+    }
+
+    /// Some columns of the rows at these places. There is a row at least.
+    pub fn gather_columns(
+        &self,
+        rows: impl ExactSizeIterator<Item = RowRef>,
+        columns: &[usize],
+    ) -> Result<Vec<ArrayRef>> {
+        if columns.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (batches, indices) = self.locate(rows);
+        let gather = |column: &usize| {
+            let parts: Vec<&dyn Array> = batches.iter().map(|batch| batch.column(*column).as_ref()).collect();
+            Ok(interleave(&parts, &indices)?)
+        };
+        columns.iter().map(gather).collect()
+    }
+
+    /// The batches of rows, and in which of them each row is.
+    fn locate(
+        &self,
+        rows: impl ExactSizeIterator<Item = RowRef>,
+    ) -> (Vec<&RecordBatch>, Vec<(usize, usize)>) {
         let mut place_of = vec![NONE; self.batches.len()];
         let mut batches = Vec::new();
         let mut indices = Vec::with_capacity(rows.len());
-        for &(kept, row) in rows {
+        for (kept, row) in rows {
             let place = &mut place_of[kept as usize];
             if *place == NONE {
                 *place = batches.len() as u32;
@@ -130,7 +157,7 @@ impl KeptBatches {
             }
             indices.push((*place as usize, row as usize));
         }
-        Ok(places::interleave(&batches, &indices)?)
+        (batches, indices)
     }
 
     /// Drops the batches that are unused.

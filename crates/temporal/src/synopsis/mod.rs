@@ -5,22 +5,27 @@
 //! kept is dead the living rows are moved together. `ends` holds every entry with a known end; an item whose
 //! entry has gone is skipped. No two entries ever have the same number.
 //!
+//! Rows leave in one of two ways. Either the operator asks which of them end, and removes them. Or nothing
+//! follows from their ends: then they are in the [`Log`], and leave when time passes.
+//!
 //! Whoever will insert rows later, or knows them by their places, pins their batch.
 
 mod buckets;
 mod ends;
 mod kept;
 mod list;
+mod log;
 
 use crate::checkpoint::{restore_rows, save_rows};
 use crate::held::Held;
 use crate::time::{BEGINNING, INFINITY, Time};
-use arrow::array::{Array, RecordBatch};
+use arrow::array::{Array, ArrayRef, RecordBatch};
 use datafusion::common::{Result, exec_err};
 pub(crate) use ends::Ends;
 use kept::KeptBatches;
 pub(crate) use kept::RowRef;
 use list::{List, Lists};
+use log::Log;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
@@ -55,9 +60,20 @@ impl Entry {
     }
 }
 
+/// What will be done with the rows of some groups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Soon {
+    /// Rows are added.
+    Insert,
+    /// All rows are looked at.
+    Look,
+}
+
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Synopsis {
+    /// The rows, where they leave when time passes; then nothing is in the lists.
+    log: Option<Log>,
     /// The entries by group.
     lists: Lists,
     ends: Ends<EntryId>,
@@ -71,6 +87,30 @@ pub(crate) struct Synopsis {
 }
 
 impl Synopsis {
+    /// An empty one whose rows leave when time passes their ends, until [these are asked
+    /// for](Synopsis::ask_for_ends). All ends have to be known.
+    pub fn with_expiry() -> Synopsis {
+        Synopsis { log: Some(Log::default()), ..Synopsis::default() }
+    }
+
+    /// Time passes: where rows leave so, those leave that end by now.
+    #[inline]
+    pub fn expire(&mut self, now: Time) {
+        if let Some(log) = &mut self.log {
+            log.expire(now, |row| self.kept.let_go(row));
+        }
+    }
+
+    /// From now on rows stay until they are removed.
+    pub fn ask_for_ends(&mut self) {
+        let Some(mut log) = self.log.take() else { return };
+        log.sweep(|row| self.kept.let_go(row));
+        for entry in log.living() {
+            self.insert(entry.group, entry.row, entry.start, entry.end, 0);
+            self.kept.let_go(entry.row);
+        }
+    }
+
     /// Keeps a batch whose rows may be inserted before the next [`tidy`](Synopsis::tidy).
     /// Its place is the first half of a [`RowRef`].
     pub fn keep(&mut self, rows: RecordBatch) -> u32 {
@@ -88,9 +128,16 @@ impl Synopsis {
         self.kept.unpin(place);
     }
 
-    /// Makes room for so many groups, and fetches the lists of those that are needed soon: of these, of which
-    /// rows come, and of as many whose rows end. So memory is waited for once.
-    pub fn expect(&mut self, groups: &[u32], capacity: usize) {
+    /// Makes room for so many groups, and fetches what is needed soon: rows of these groups come, or are
+    /// looked for, and as many rows end. So memory is waited for once.
+    pub fn expect(&mut self, groups: &[u32], capacity: usize, soon: Soon) {
+        if let Some(log) = &mut self.log {
+            log.grow(capacity);
+            if soon == Soon::Look {
+                log.fetch(groups.iter().copied());
+            }
+            return;
+        }
         self.lists.grow(capacity);
         self.lists.fetch(groups.iter().copied());
         self.lists.fetch(self.ends.next().take(groups.len()).map(|id| id.group));
@@ -100,12 +147,17 @@ impl Synopsis {
     /// It takes constant time, or, where it ends before others that came before it, time logarithmic in
     /// those.
     pub fn insert(&mut self, group: u32, row: RowRef, start: Time, end: Time, note: Time) -> EntryId {
-        self.lists.grow(group as usize + 1);
         debug_assert!(end > BEGINNING);
         let id = EntryId { number: self.numbers, group };
         self.numbers += 1;
-        self.lists.push(group, Entry { start, end, note, row, number: id.number });
         self.kept.point_to(row);
+        if let Some(log) = &mut self.log {
+            log.grow(group as usize + 1);
+            log.push(group, row, start, end);
+            return id;
+        }
+        self.lists.grow(group as usize + 1);
+        self.lists.push(group, Entry { start, end, note, row, number: id.number });
         match &mut self.open {
             _ if end < INFINITY => self.ends.push((end, id)),
             Some(open) => open.entry((group, start)).or_default().push(id),
@@ -176,13 +228,17 @@ impl Synopsis {
         self.ends.push((end, id));
     }
 
-    /// How many rows are alive.
+    /// How many rows there are: those alive, and some that time has passed.
     pub fn count(&self) -> usize {
-        self.living
+        self.log.as_ref().map_or(self.living, Log::len)
     }
 
     /// The rows alive, and the memory of their batches and entries.
     pub fn held(&self) -> Held {
+        if let Some(log) = &self.log {
+            let (rows, bytes) = (log.living().count(), self.kept.memory() + log.memory());
+            return Held { rows, bytes, oldest: log.living().map(|entry| entry.start).min() };
+        }
         let all = (0..self.lists.groups()).flat_map(|group| self.of(group));
         Held {
             rows: self.living,
@@ -204,7 +260,19 @@ impl Synopsis {
 
     /// Whether a group has no rows.
     pub fn is_empty(&self, group: u32) -> bool {
-        self.lists.of(group).is_none()
+        match &self.log {
+            Some(log) => log.is_empty(group),
+            None => self.lists.of(group).is_none(),
+        }
+    }
+
+    /// Shows the ends and rows of a group, in the order in which they came.
+    #[inline]
+    pub fn visit(&mut self, group: u32, mut see: impl FnMut(Time, RowRef)) {
+        match &mut self.log {
+            Some(log) => log.visit(group, see),
+            None => self.of(group).for_each(|(_, entry)| see(entry.end, entry.row)),
+        }
     }
 
     /// The entries of a group, in order.
@@ -274,17 +342,29 @@ impl Synopsis {
     }
 
     /// The rows at these places.
-    pub fn gather(&self, rows: &[RowRef]) -> Result<RecordBatch> {
+    pub fn gather(&self, rows: impl ExactSizeIterator<Item = RowRef>) -> Result<RecordBatch> {
         self.kept.gather(rows)
     }
 
+    /// Some columns of the rows at these places. There is a row at least.
+    pub fn gather_columns(
+        &self,
+        rows: impl ExactSizeIterator<Item = RowRef>,
+        columns: &[usize],
+    ) -> Result<Vec<ArrayRef>> {
+        self.kept.gather_columns(rows, columns)
+    }
+
     /// Lets go of batches without living rows, and moves the living together if they are few among the dead.
-    /// Afterwards at most 4096 rows more than twice the living are kept beside the pinned batches, and a
-    /// batch for every 64 living rows beside 64 others.
+    /// Afterwards at most 4096 rows more than twice those that [count](Synopsis::count) are kept beside the
+    /// pinned batches, and a batch for every 64 of these beside 64 others.
     /// Places of rows mean nothing afterwards.
     pub fn tidy(&mut self) -> Result<()> {
+        if let Some(log) = &mut self.log {
+            log.tidy(|row| self.kept.let_go(row));
+        }
         self.kept.drop_unused();
-        if self.kept.is_sparse(self.living) {
+        if self.kept.is_sparse(self.count()) {
             self.move_together()?;
         }
         Ok(())
@@ -292,12 +372,27 @@ impl Synopsis {
 
     /// Copies the living rows into one batch, in the order in which they came.
     fn move_together(&mut self) -> Result<()> {
+        let Synopsis { log: Some(log), kept, .. } = self else { return self.move_listed() };
+        log.sweep(|row| kept.let_go(row));
+        let rows = log.living().map(|entry| entry.row).filter(|row| !kept.is_pinned(row.0));
+        let rows: Vec<RowRef> = rows.collect();
+        if !rows.is_empty() {
+            let rows = kept.gather(rows.into_iter())?;
+            let (place, pinned) = (kept.replace_all(rows), |row: &RowRef| kept.is_pinned(row.0));
+            let mut next = 0..;
+            log.relocate(|row| if pinned(&row) { row } else { (place, next.next().unwrap_or_default()) });
+        }
+        Ok(())
+    }
+
+    /// The same for the rows in the lists.
+    fn move_listed(&mut self) -> Result<()> {
         let movable = self.all().filter(|(_, entry)| !self.kept.is_pinned(entry.row.0));
         let (ids, rows): (Vec<EntryId>, Vec<RowRef>) = movable.map(|(id, entry)| (id, entry.row)).unzip();
         if ids.is_empty() {
             return Ok(());
         }
-        let rows = self.gather(&rows)?;
+        let rows = self.gather(rows.iter().copied())?;
         let place = self.kept.replace_all(rows);
         for (&id, row) in ids.iter().zip(0..) {
             self.change(id, |entry| entry.row = (place, row));
@@ -307,14 +402,16 @@ impl Synopsis {
 
     /// The entries in order, and their rows.
     pub fn save(&self) -> Result<SavedSynopsis> {
-        let (entries, rows): (Vec<SavedEntry>, Vec<RowRef>) =
-            self.all().map(|(id, e)| ((id.group, e.start, e.end, e.note), e.row)).unzip();
+        let (entries, rows): (Vec<SavedEntry>, Vec<RowRef>) = match &self.log {
+            Some(log) => log.living().map(|e| ((e.group, e.start, e.end, 0), e.row)).unzip(),
+            None => self.all().map(|(id, e)| ((id.group, e.start, e.end, e.note), e.row)).unzip(),
+        };
         Ok(SavedSynopsis { entries, rows: self.save_rows(&rows)? })
     }
 
     /// The rows at these places, for a checkpoint; none: there are none.
     pub fn save_rows(&self, rows: &[RowRef]) -> Result<Option<Vec<u8>>> {
-        if rows.is_empty() { Ok(None) } else { Ok(Some(save_rows(&self.gather(rows)?)?)) }
+        if rows.is_empty() { Ok(None) } else { Ok(Some(save_rows(&self.gather(rows.iter().copied())?)?)) }
     }
 
     /// Keeps so many rows that were [saved](Synopsis::save_rows).
@@ -328,12 +425,16 @@ impl Synopsis {
 
     /// The same rows again; the numbers of entries are new: those of [`save`](Synopsis::save)d order.
     pub fn restore(saved: SavedSynopsis) -> Result<Synopsis> {
-        let mut synopsis = Synopsis::default();
-        let kept = synopsis.restore_rows(saved.rows, saved.entries.len())?;
+        Synopsis::default().refill(saved)
+    }
+
+    /// Puts the rows of a checkpoint into an empty synopsis.
+    pub fn refill(mut self, saved: SavedSynopsis) -> Result<Synopsis> {
+        let kept = self.restore_rows(saved.rows, saved.entries.len())?;
         for (&(group, start, end, note), row) in saved.entries.iter().zip(0..) {
-            synopsis.insert(group, (kept, row), start, end, note);
+            self.insert(group, (kept, row), start, end, note);
         }
-        Ok(synopsis)
+        Ok(self)
     }
 }
 

@@ -7,7 +7,7 @@ use arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use proptest::prelude::*;
 use std::sync::Arc;
 use whimbrel_temporal::operators::Join;
-use whimbrel_temporal::{Batch, INFINITY, Message, Operator, Other};
+use whimbrel_temporal::{Batch, INFINITY, Message, Operator, Other, Time};
 
 /// The joined rows as they come when the inputs are read in some order.
 fn rows(
@@ -93,4 +93,111 @@ fn rows_of_one_instant_may_come_one_at_a_time() {
     let rows = 40_000;
     let messages = (0..rows).map(|row| (row % 2, points(100, &[row as i64 / 2]))).collect();
     assert_eq!(joined(messages).iter().sum::<usize>(), rows / 2);
+}
+
+/// Rows with a key and a number.
+fn keyed(times: Vec<Time>, other: Vec<Time>, keys: Vec<i64>, numbers: Vec<i64>) -> Message {
+    let columns: [ArrayRef; 2] = [Arc::new(Int64Array::from(keys)), Arc::new(Int64Array::from(numbers))];
+    let rows =
+        RecordBatch::try_from_iter(["k", "n"].into_iter().zip(columns)).expect("columns of one length");
+    Message::Batch(Batch::new(times.into(), Other::Column(other.into()), rows))
+}
+
+/// A join over the rows of [`keyed`], of which the numbers and the left key come out.
+fn numbers() -> Join {
+    let Message::Batch(Batch { rows, .. }) = keyed(vec![], vec![], vec![], vec![]) else {
+        unreachable!("a batch")
+    };
+    Join::new(rows.schema(), rows.schema(), vec![0], vec![0]).select(&[3, 1, 0])
+}
+
+/// Batches of both sides in turns: most rows live for some instants, some for very long, some end where they
+/// begin.
+fn mixed_lifetimes(batches: usize) -> Vec<(usize, Message)> {
+    let (size, mut state) = (50, 7_u64);
+    let mut roll = |sides: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((state >> 33) % sides) as i64
+    };
+    let mut messages = Vec::new();
+    for batch in 0..batches {
+        for side in [0, 1] {
+            let times: Vec<Time> = (0..size).map(|row| (batch * size + row) as Time / 5).collect();
+            let lifetime = |roll: i64| if roll == 0 { 5000 } else { 1 + roll % (30 + 200 * side as i64) };
+            let other = times.iter().map(|time| time + lifetime(roll(100))).collect();
+            let keys = times.iter().map(|_| roll(300)).collect();
+            messages.push((side, keyed(times, other, keys, (0..size).map(|_| roll(1000)).collect())));
+        }
+    }
+    messages.extend([0, 1].map(|side| (side, Message::Punctuation(INFINITY))));
+    messages
+}
+
+/// A row without a known end that is joined with none, and its end.
+fn lonely(time: Time) -> [Message; 2] {
+    let row = |time, other| keyed(vec![time], vec![other], vec![-1], vec![0]);
+    [row(time, INFINITY), row(time + 300, time)]
+}
+
+/// All that comes out.
+fn run(join: &mut Join, messages: &[(usize, Message)]) -> Vec<Physical> {
+    let mut out = Vec::new();
+    messages.iter().for_each(|(side, message)| join.push(*side, message.clone(), &mut out).expect("joins"));
+    let batch = |message| if let Message::Batch(batch) = message { physical(&batch) } else { Vec::new() };
+    out.into_iter().flat_map(batch).collect()
+}
+
+#[test]
+fn how_rows_leave_changes_no_answer() {
+    let messages = mixed_lifetimes(200);
+    let expected = run(&mut numbers(), &messages);
+    assert!(expected.len() > 10_000, "there are {} pairs only", expected.len());
+    // A row without a known end at the beginning, in the middle and near the end.
+    for batch in [0, 101, 390] {
+        let mut messages = messages.clone();
+        let Message::Batch(Batch { sync, .. }) = &messages[batch].1 else { unreachable!("a batch") };
+        let [start, end] = lonely(sync[0]);
+        let side = messages[batch].0;
+        let ends = messages.iter().rposition(|(other, _)| *other == side).expect("a punctuation");
+        let later = |(other, message): &(usize, Message)| match message {
+            Message::Batch(batch) => *other == side && batch.sync[0] > sync[0] + 300,
+            Message::Punctuation(_) => false,
+        };
+        let at = messages.iter().position(later).unwrap_or(ends);
+        messages.insert(at, (side, end));
+        messages.insert(batch, (side, start));
+        assert!(run(&mut numbers(), &messages) == expected, "with such a row in batch {batch}");
+    }
+}
+
+#[test]
+fn a_join_goes_on_from_a_checkpoint_however_its_rows_leave() {
+    let messages = mixed_lifetimes(60);
+    let expected = run(&mut numbers(), &messages);
+    for cut in [1, 30, 77, 119] {
+        let mut before = numbers();
+        let mut all = run(&mut before, &messages[..cut]);
+        let mut after = numbers();
+        after.restore(&before.save().expect("saves")).expect("restores");
+        all.extend(run(&mut after, &messages[cut..]));
+        assert!(all == expected, "cut at {cut}");
+    }
+}
+
+#[test]
+fn nobody_keeps_rows_that_have_ended() {
+    let mut join = numbers();
+    let mut out = Vec::new();
+    for time in 0..3000 {
+        let rows = keyed(
+            vec![time; 20],
+            vec![time + 10; 20],
+            (0..20).map(|row| time * 20 + row).collect(),
+            vec![1; 20],
+        );
+        join.push(0, rows, &mut out).expect("joins");
+        join.push(1, Message::Punctuation(time), &mut out).expect("joins");
+        let held = join.held();
+        assert!(held.rows <= 240 && held.bytes < 3_000_000, "at {time}: {held:?}");
+    }
 }

@@ -56,7 +56,7 @@ pub(super) fn greater(rows: &Synopsis, one: EntryId, other: EntryId) -> Result<b
     if one.start != other.start {
         return Ok(one.start > other.start);
     }
-    let rows = rows.gather(&[one.row, other.row])?;
+    let rows = rows.gather([one.row, other.row].into_iter())?;
     if rows.num_columns() == 0 {
         return Ok(false);
     }
@@ -112,10 +112,10 @@ impl Filling {
             return Ok(None);
         }
         cells.sort_by_key(|filled| filled.cell);
-        let previous = rows.gather(&cells.iter().map(|filled| filled.previous).collect::<Vec<_>>())?;
+        let previous = rows.gather(cells.iter().map(|filled| filled.previous))?;
         let next = |filled: &FilledCell| filled.line.map_or(filled.previous, |(next, _)| next);
         let next = match self.is_linear() {
-            true => rows.gather(&cells.iter().map(next).collect::<Vec<_>>())?,
+            true => rows.gather(cells.iter().map(next))?,
             false => previous.clone(),
         };
         let at: Vec<Option<f64>> = cells.iter().map(|filled| filled.line.map(|(_, at)| at)).collect();

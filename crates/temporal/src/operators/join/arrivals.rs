@@ -44,6 +44,11 @@ impl Arrivals {
         self.rows.len()
     }
 
+    /// The groups of all rows.
+    pub fn groups(&self) -> impl Iterator<Item = u32> {
+        self.rows.iter().map(|row| row.group)
+    }
+
     /// The row of this rank.
     #[inline]
     pub fn get(&self, rank: usize) -> Option<Arrived> {

@@ -4,6 +4,9 @@
 //! lifetimes. If both ends are known it is an interval; else it is emitted as a start edge, and ended when
 //! the first of the two ends.
 //!
+//! Nothing follows from the end of a row whose pairs are all intervals. So as long as no row without a known
+//! end has come, rows are not taken out one by one when they end: time passes over them.
+//!
 //! Invariants: a pair was emitted as a start edge exactly if one of its rows was without a known end. The
 //! synopses hold the rows that started before the present; those that start now are ranked on each side by
 //! arrival, and go to the synopsis of their side when time passes. A row that has ended by the next instant
@@ -17,17 +20,19 @@
 //!    known end.
 
 mod arrivals;
+mod pairs;
 
 use crate::batch::{Batch, Message, Other};
 use crate::held::Held;
 use crate::operator::{Operator, decode, encode};
 use crate::operators::keyed_inputs::{Arrival, KeyedInputs, Pairing, SavedInputs};
-use crate::synopsis::{EntryId, RowRef, SavedSynopsis, Synopsis};
+use crate::synopsis::{EntryId, RowRef, SavedSynopsis, Soon, Synopsis};
 use crate::time::{BEGINNING, INFINITY, Kind, Time};
 use arrivals::{Arrivals, SavedArrivals};
-use arrow::array::{RecordBatch, RecordBatchOptions};
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::Result;
+use pairs::Pairs;
 use std::sync::Arc;
 
 /// Joins two streams on their keys.
@@ -42,6 +47,8 @@ pub struct Join {
 #[derive(Debug)]
 struct State {
     schema: SchemaRef,
+    /// The columns that come out: a side, and a column of it.
+    columns: Vec<(usize, usize)>,
     sides: [Synopsis; 2],
     /// The present: all that happened before it has been emitted.
     now: Time,
@@ -54,32 +61,16 @@ struct State {
     pairs: Pairs,
 }
 
-/// Joined rows on their way out.
-#[derive(Debug, Default)]
-struct Pairs {
-    sync: Vec<Time>,
-    other: Vec<Time>,
-    rows: [Vec<RowRef>; 2],
-}
-
-impl Pairs {
-    /// A pair of a row of `side` and one of the other side, with these times.
-    fn push(&mut self, sync: Time, other: Time, side: usize, row: RowRef, partner: RowRef) {
-        self.sync.push(sync);
-        self.other.push(other);
-        self.rows[side].push(row);
-        self.rows[1 - side].push(partner);
-    }
-}
-
 impl Join {
     /// Joins rows whose key columns are equal, pairwise; without key columns, all rows. The result has the
     /// left columns, then the right ones.
     pub fn new(left: SchemaRef, right: SchemaRef, left_key: Vec<usize>, right_key: Vec<usize>) -> Join {
         let fields: Vec<_> = left.fields().iter().chain(right.fields()).cloned().collect();
+        let columns_of = |side, schema: &Schema| (0..schema.fields().len()).map(move |column| (side, column));
         let state = State {
             schema: Arc::new(Schema::new(fields)),
-            sides: Default::default(),
+            columns: columns_of(0, &left).chain(columns_of(1, &right)).collect(),
+            sides: [Synopsis::with_expiry(), Synopsis::with_expiry()],
             now: BEGINNING,
             arrived: Default::default(),
             joined: 0,
@@ -94,7 +85,19 @@ impl Join {
         Join { inputs: self.inputs.nulls_equal(), ..self }
     }
 
-    /// The left columns, then the right ones.
+    /// The same, but of its columns only these come out, in this order. Others are not copied.
+    ///
+    /// # Panics
+    /// If there is no such column.
+    pub fn select(mut self, columns: &[usize]) -> Join {
+        let state = &mut self.state;
+        let fields: Vec<_> = columns.iter().map(|column| state.schema.field(*column).clone()).collect();
+        state.schema = Arc::new(Schema::new(fields));
+        state.columns = columns.iter().map(|column| state.columns[*column]).collect();
+        self
+    }
+
+    /// The left columns, then the right ones, or those selected.
     pub fn schema(&self) -> &SchemaRef {
         &self.state.schema
     }
@@ -105,8 +108,9 @@ impl Pairing for State {
         Some(&mut self.sides[side])
     }
 
-    fn expect(&mut self, groups: &[u32], capacity: usize) {
-        self.sides.iter_mut().for_each(|side| side.expect(groups, capacity));
+    fn expect(&mut self, side: usize, groups: &[u32], capacity: usize) {
+        self.sides[side].expect(groups, capacity, Soon::Insert);
+        self.sides[1 - side].expect(groups, capacity, Soon::Look);
     }
 
     fn arrive(&mut self, row: Arrival) {
@@ -120,7 +124,10 @@ impl Pairing for State {
             }
             _ => {
                 self.arrived[side].push(row.group, other, row.place, &mut self.sides[side]);
-                self.open[side] += (other == INFINITY) as usize;
+                if other == INFINITY {
+                    self.open[side] += 1;
+                    self.sides.iter_mut().for_each(Synopsis::ask_for_ends);
+                }
             }
         }
     }
@@ -132,23 +139,29 @@ impl Pairing for State {
     fn advance(&mut self, time: Time) {
         while self.now < time {
             self.commit(time);
+            self.pairs.complete(self.now);
             self.now = self.next_end(time);
+            self.sides.iter_mut().for_each(|side| side.expire(self.now));
             self.retire_all(false);
         }
     }
 
-    fn is_empty(&self, group: u32) -> bool {
-        let has_arrived = |rows: &Arrivals| rows.of(group, rows.len()).next().is_some();
-        self.sides.iter().all(|rows| rows.is_empty(group)) && !self.arrived.iter().any(has_arrived)
+    fn empty_groups(&self) -> impl Fn(u32) -> bool {
+        let mut arrived: Vec<u32> = self.arrived.iter().flat_map(Arrivals::groups).collect();
+        arrived.sort_unstable();
+        move |group| {
+            self.sides.iter().all(|rows| rows.is_empty(group)) && arrived.binary_search(&group).is_err()
+        }
     }
 
     fn flush(&mut self, out: &mut Vec<Message>) -> Result<()> {
-        if !self.pairs.sync.is_empty() {
-            let Pairs { sync, other, rows } = std::mem::take(&mut self.pairs);
-            let mut columns = self.sides[0].gather(&rows[0])?.columns().to_vec();
-            columns.extend_from_slice(self.sides[1].gather(&rows[1])?.columns());
-            let options = RecordBatchOptions::new().with_row_count(Some(sync.len()));
+        self.pairs.complete(self.now);
+        if self.pairs.len() > 0 {
+            let pairs = std::mem::take(&mut self.pairs);
+            let options = RecordBatchOptions::new().with_row_count(Some(pairs.len()));
+            let columns = self.gather(&pairs)?;
             let rows = RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?;
+            let (sync, other) = pairs.times();
             out.push(Message::Batch(Batch::new(sync.into(), Other::Column(other.into()), rows)));
         }
         self.sides.iter_mut().try_for_each(Synopsis::tidy)
@@ -156,15 +169,26 @@ impl Pairing for State {
 }
 
 impl State {
+    /// The columns that come out.
+    fn gather(&self, pairs: &Pairs) -> Result<Vec<ArrayRef>> {
+        let of_side = |side: usize| -> Result<_> {
+            let columns = self.columns.iter().filter(|column| column.0 == side);
+            let columns: Vec<usize> = columns.map(|column| column.1).collect();
+            Ok(self.sides[side].gather_columns(pairs.rows(side), &columns)?.into_iter())
+        };
+        let mut sides = [of_side(0)?, of_side(1)?];
+        Ok(self.columns.iter().filter_map(|column| sides[column.0].next()).collect())
+    }
+
     /// A row ends now: so do the pairs emitted as start edges that it is in. `was_open`: its end was not
     /// known before.
     fn retire(&mut self, side: usize, id: EntryId, was_open: bool) {
-        let State { sides, pairs, now, .. } = self;
+        let State { sides, pairs, .. } = self;
         let entry = sides[side].get(id);
         if was_open || self.open[1 - side] > 0 {
             for (_, partner) in sides[1 - side].of(id.group) {
                 if was_open || partner.end == INFINITY {
-                    pairs.push(*now, entry.start.max(partner.start), side, entry.row, partner.row);
+                    pairs.push(entry.start.max(partner.start), side, entry.row, partner.row);
                 }
             }
         }
@@ -172,7 +196,12 @@ impl State {
         self.sides[side].remove(id);
     }
 
-    /// The next instant, up to `time`, at which a row ends.
+    /// Whether a row without a known end is alive, or was until now.
+    fn has_open(&self) -> bool {
+        self.open != [0, 0]
+    }
+
+    /// The next instant, up to `time`, at which a row ends that has to be taken out.
     fn next_end(&mut self, time: Time) -> Time {
         let end = |s: &mut Synopsis| s.next_end().unwrap_or(INFINITY);
         let [left, right] = &mut self.sides;
@@ -202,7 +231,7 @@ impl State {
     fn meet(&mut self, side: usize, rank: usize, closed: bool) {
         let State { sides, pairs, arrived, open, now, .. } = self;
         let Some(row) = arrived[side].get(rank) else { return };
-        let (older, others) = (&sides[1 - side], &arrived[1 - side]);
+        let (older, others) = (&mut sides[1 - side], &arrived[1 - side]);
         let open_others = open[1 - side];
         let possible = match (closed, row.end < INFINITY) {
             (true, true) => older.count() + others.len() > open_others,
@@ -212,26 +241,28 @@ impl State {
         if !possible {
             return;
         }
-        let older = older.of(row.group).map(|(_, partner)| (partner.end, partner.row));
-        let others = others.of(row.group, rank + side).map(|partner| (partner.end, partner.row));
-        for (end, partner) in older.chain(others) {
+        let mut pair = |end: Time, partner: RowRef| {
             // A partner that an end edge of this instant has closed was open: it is none of those with known
             // ends.
             if (row.end.max(end) < INFINITY) == closed && end > *now {
                 let other = if closed { row.end.min(end) } else { INFINITY };
-                pairs.push(*now, other, side, row.row, partner);
+                pairs.push(other, side, row.row, partner);
             }
-        }
+        };
+        older.visit(row.group, &mut pair);
+        others.of(row.group, rank + side).for_each(|partner| pair(partner.end, partner.row));
     }
 
     /// Time passes `now`: all that happened at it is emitted. No row comes before `next`.
     fn commit(&mut self, next: Time) {
         let ranks = self.arrived[0].len().max(self.arrived[1].len());
         self.join_closed(ranks);
-        self.retire_all(true);
-        for rank in 0..ranks {
-            self.meet(0, rank, false);
-            self.meet(1, rank, false);
+        if self.has_open() {
+            self.retire_all(true);
+            for rank in 0..ranks {
+                self.meet(0, rank, false);
+                self.meet(1, rank, false);
+            }
         }
         self.joined = 0;
         self.settle(0, next);
@@ -281,7 +312,9 @@ impl Operator for Join {
         let arrived: (SavedArrivals, SavedArrivals);
         (saved, (own.now, own.joined, own.open), sides, arrived) = decode(state)?;
         inputs.restore(saved)?;
-        let (mut left, mut right) = (Synopsis::restore(sides.0)?, Synopsis::restore(sides.1)?);
+        let empty = || if own.has_open() { Synopsis::default() } else { Synopsis::with_expiry() };
+        let (mut left, mut right) = (empty().refill(sides.0)?, empty().refill(sides.1)?);
+        [&mut left, &mut right].into_iter().for_each(|side| side.expire(own.now));
         own.arrived = [Arrivals::restore(arrived.0, &mut left)?, Arrivals::restore(arrived.1, &mut right)?];
         own.sides = [left, right];
         Ok(())

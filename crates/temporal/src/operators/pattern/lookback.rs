@@ -86,7 +86,7 @@ impl Lookback {
             all.push(match known.is_empty() {
                 true => arrow::array::new_null_array(self.schema.field(column).data_type(), of.len()),
                 false => {
-                    let values = self.last.gather(&known)?;
+                    let values = self.last.gather(known.iter().copied())?;
                     let places = of.iter().scan(0, |next, row| {
                         let place = row.map(|_| *next);
                         *next += row.is_some() as u32;

@@ -116,7 +116,7 @@ impl Extents {
         let groups = self
             .groups
             .get_or_insert_with(|| LingeringGroups::new(Groups::new(&types().collect::<Vec<DataType>>())));
-        groups.forget(|group| self.extents[group as usize].is_none());
+        groups.forget(|| |group| self.extents[group as usize].is_none());
         numbers.clear();
         groups.intern(&key, 0..batch.len(), numbers)?;
         self.extents.resize(groups.capacity().max(self.extents.len()), None);
