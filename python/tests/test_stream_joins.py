@@ -155,3 +155,53 @@ def test_a_missing_bound_is_told() -> None:
         wb.sql("select a.n from a asof join b on a.time <= b.time", **live)
     with pytest.raises(wb.InvalidError, match="have their time from"):
         wb.sql("select a.n from a asof join b on a.n >= b.n", **live)
+
+
+# What is read of the pairs: some columns, in any order, under other names, computed, or none.
+SELECTIONS: dict[str, Callable[[wb.Stream], wb.Stream]] = {
+    "one side": lambda q: q.select("m"),
+    "turned around": lambda q: q.select("m", "n"),
+    "keys": lambda q: q.select("k", "m"),
+    "renamed": lambda q: q.select(x="n", y="m"),
+    "twice": lambda q: q.select(x="n", y="n", z="k"),
+    "computed": lambda q: q.select(x=lambda e: e.n * e.m),
+    "filtered": lambda q: q.where(lambda e: e.m > e.n).select("k"),
+    "counted": lambda q: q.aggregate(rows=wb.count()),
+    "shared": lambda q: q.select(v="n").union(q.select(v="m")),
+}
+JOINS: dict[str, Callable[[wb.Stream, wb.Stream], wb.Stream]] = {
+    "column": lambda a, b: a.join(b, on="k"),
+    "computed": lambda a, b: a.join(b, left_on=lambda e: e.k.upper(), right_on=lambda e: e.k.upper()),
+    "nulls": lambda a, b: a.join(b, on="k", nulls_equal=True),
+    "no key": lambda a, b: a.join(b, how="cross"),
+}
+
+
+@pytest.mark.parametrize("lifetimes", [[5], [2, 30], [5, None]])
+@pytest.mark.parametrize("join", JOINS)
+@pytest.mark.parametrize("selection", SELECTIONS)
+def test_columns_that_nobody_reads_change_nothing(
+    selection: str, join: str, lifetimes: list[int | None]
+) -> None:
+    random = Random(f"{selection} {join} {lifetimes}")
+    sides = []
+    for name in ("n", "m"):
+        rows: list[dict[str, Any]] = []
+        for row in events(random, 40):
+            lifetime = random.choice(lifetimes)
+            end = None if lifetime is None else row["time"] + lifetime
+            rows.append({"time": row["time"], "end": end, "k": row["k"], name: row["n"]})
+        columns = [("time", pa.int64()), ("end", pa.int64()), ("k", pa.string()), (name, pa.int64())]
+        table = pa.Table.from_pylist(rows, schema=pa.schema(columns))
+        sides.append(wb.from_arrow(table, time="time", end="end"))
+    left, right = sides
+
+    def pairs(a: wb.Stream, b: wb.Stream) -> wb.Stream:
+        return JOINS[join](a, b)
+
+    narrow = left.query(right, lambda a, b: SELECTIONS[selection](pairs(a, b)))
+    # All columns are read where the pairs are a result.
+    table = left.query(right, pairs).to_arrow()
+    assert {"k", "n", "m"} <= set(table.column_names)
+    whole = wb.from_arrow(table, time="start", end="end").query(SELECTIONS[selection])
+    assert sorted(map(repr, narrow.to_rows())) == sorted(map(repr, whole.to_rows()))

@@ -76,11 +76,11 @@ pub(super) fn selected(
     Sides::new(graph, plan, left, right)?.selected(graph, columns)
 }
 
-/// The columns that a projection takes of a join, if the join copies no others: both sides are streams, and
-/// no condition reads other columns of the pairs.
+/// The columns that a projection takes of a join, if the join need not copy others: both sides are streams,
+/// and no condition reads other columns of the pairs.
 ///
 /// # Errors
-/// `Plan` if a side is no plan of ours.
+/// `Plan` if a side has a step that no stream has.
 pub(super) fn columns_of(projection: &Projection, join: &Join) -> Result<Option<Vec<usize>>> {
     let has_pairs = join.join_type == JoinType::Inner && join.filter.is_none();
     if !has_pairs || is_at_rest(&join.left)? || is_at_rest(&join.right)? {
