@@ -135,7 +135,7 @@ def test_the_benchmark_engines_agree() -> None:
         "--rows",
         "40000",
         "--threads",
-        "1",
+        "2",
         "--repeats",
         "1",
         "--out",
