@@ -21,7 +21,7 @@ PEER_TARGET := $(CARGO_TARGET_DIR)/peers
 
 FUZZ := $(or $(WHIMBREL_FUZZ),40)
 
-.PHONY: help build wheel trywheel demo cluster functions function function-package chaos fuzz simulate scadr test bench fmt lint clean
+.PHONY: help build wheel trywheel demo cluster functions function function-package chaos fuzz simulate scadr test test-python bench fmt lint clean
 
 help: ## list the commands
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "make %-16s %s\n", $$1, $$2 }'
@@ -76,11 +76,14 @@ functions: build function ## the same plans on stateless functions over an S3 se
 scadr: build ## serve a microblog whose pages have a bound, at http://localhost:8000
 	$(RUN) examples/scadr/app.py
 
-# Two files of Python's tests at a time; those that kill processes and wait for others come first, since they take longest.
+# Two files at a time; those that kill processes and wait for others come first, since they take longest.
 PYTEST_ALL := -m pytest --quiet --numprocesses 2 --dist loadfile --no-loadscope-reorder tests python/tests
 
 test: build $(TPCDS) ## every test: Rust, Python, conformance, doctests, documents
 	tests/servers tests/kafka tests/cloud bash -c 'cargo test --release --workspace --locked --quiet && $(RUN) $(PYTEST_ALL)'
+
+test-python: build $(TPCDS) ## every test in Python, those of the documents included
+	tests/servers tests/kafka tests/cloud $(RUN) $(PYTEST_ALL)
 
 chaos: build ## kill, stop and cut off the processes of a cluster for long; WHIMBREL_CHAOS says how long
 	WHIMBREL_CHAOS=$${WHIMBREL_CHAOS:-100} $(RUN) -m pytest tests/chaos python/tests/test_cluster.py

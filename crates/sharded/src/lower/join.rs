@@ -66,14 +66,14 @@ pub(super) fn join(graph: &mut Graph, plan: &Join, left: NodeId, right: NodeId) 
 ///
 /// # Errors
 /// `Plan` if a key cannot be evaluated.
-pub(super) fn selected(
+pub(super) fn join_columns(
     graph: &mut Graph,
     plan: &Join,
     columns: &[usize],
     left: NodeId,
     right: NodeId,
 ) -> Result<NodeId> {
-    Sides::new(graph, plan, left, right)?.selected(graph, columns)
+    Sides::new(graph, plan, left, right)?.join_streams(graph, columns)
 }
 
 /// The columns that a projection takes of a join, if the join need not copy others: both sides are streams,
@@ -191,8 +191,8 @@ impl<'a> Sides<'a> {
     fn pairs(&self, graph: &mut Graph) -> Result<NodeId> {
         let all: Vec<usize> = (0..self.both.fields().len()).collect();
         let node = match self.table() {
-            Some(table) => self.looked_up(graph, table),
-            None => self.selected(graph, &all)?,
+            Some(table) => self.join_table(graph, table),
+            None => self.join_streams(graph, &all)?,
         };
         match &self.plan.filter {
             None => Ok(node),
@@ -204,7 +204,7 @@ impl<'a> Sides<'a> {
     }
 
     /// The pairs of two streams, of which these columns come out, in this order.
-    fn selected(&self, graph: &mut Graph, columns: &[usize]) -> Result<NodeId> {
+    fn join_streams(&self, graph: &mut Graph, columns: &[usize]) -> Result<NodeId> {
         let (left, right) = (&self.left, &self.right);
         let (left_key, right_key) = (left.key.clone(), right.key.clone());
         let join = operators::Join::new(left.schema.clone(), right.schema.clone(), left_key, right_key);
@@ -214,7 +214,7 @@ impl<'a> Sides<'a> {
     }
 
     /// The pairs of a stream with a table, in which its rows are looked up.
-    fn looked_up(&self, graph: &mut Graph, table: TableSide) -> NodeId {
+    fn join_table(&self, graph: &mut Graph, table: TableSide) -> NodeId {
         let (left, right) = (&self.left, &self.right);
         let (left_key, right_key) = (left.key.clone(), right.key.clone());
         let lookup = Lookup::pairs(&left.schema, &right.schema, left_key, right_key, table);

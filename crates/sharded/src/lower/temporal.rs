@@ -75,7 +75,7 @@ impl Selection {
     fn lower(&self, graph: &mut Graph, stage: &Stage, inputs: &[NodeId]) -> Result<NodeId> {
         match (arithmetic::rewrite_node(stage.nodes[self.join].plan.clone())?.data, inputs) {
             (LogicalPlan::Join(plan), [left, right]) => {
-                join::selected(graph, &plan, &self.columns, *left, *right)
+                join::join_columns(graph, &plan, &self.columns, *left, *right)
             }
             (plan, _) => internal_err!("a selection of columns reads {}, which is no join", plan.display()),
         }

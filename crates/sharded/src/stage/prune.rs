@@ -46,12 +46,12 @@ pub(crate) fn prune(plan: &LogicalPlan) -> Result<LogicalPlan> {
         }
     }
     let mut rebuilt: Vec<LogicalPlan> = Vec::with_capacity(nodes.len());
-    let mut timed: Vec<bool> = Vec::with_capacity(nodes.len());
+    let mut has_time: Vec<bool> = Vec::with_capacity(nodes.len());
     for (i, (node, inputs)) in nodes.iter().enumerate() {
-        timed.push(brings_time(node) || inputs.iter().any(|j| timed[*j]));
+        has_time.push(brings_time(node) || inputs.iter().any(|j| has_time[*j]));
         let inputs = inputs.iter().map(|j| rebuilt[*j].clone()).collect();
         let pruned = rebuild(node, inputs, &needed[i], is_partitioned)?;
-        rebuilt.push(if timed[i] { narrow_join(pruned, node.schema(), &needed[i])? } else { pruned });
+        rebuilt.push(if has_time[i] { narrow_join(pruned, node.schema(), &needed[i])? } else { pruned });
     }
     // The root needs all of its columns.
     let pruned = rebuilt.swap_remove(root);

@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 
 /// An entry of a row.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Logged {
+pub(super) struct LogEntry {
     pub start: Time,
     pub end: Time,
     pub row: RowRef,
@@ -35,7 +35,7 @@ const DEPTH: usize = 8;
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Log {
-    entries: VecDeque<Logged>,
+    entries: VecDeque<LogEntry>,
     /// The number of the first entry. Numbers wrap around: what counts is the distance to this one.
     first: u32,
     heads: Vec<u32>,
@@ -61,7 +61,7 @@ impl Log {
 
     /// The bytes of memory of entries and groups, without room to grow.
     pub fn memory(&self) -> usize {
-        self.len() * size_of::<Logged>() + size_of_val(&self.heads[..])
+        self.len() * size_of::<LogEntry>() + size_of_val(&self.heads[..])
     }
 
     /// Makes room for so many groups.
@@ -86,7 +86,7 @@ impl Log {
     /// The place of the entry before this one in its group.
     #[inline]
     fn older(&self, place: usize) -> Option<usize> {
-        let Logged { previous, group, .. } = self.entries[place];
+        let LogEntry { previous, group, .. } = self.entries[place];
         self.place(previous, group).filter(|older| *older < place)
     }
 
@@ -95,7 +95,7 @@ impl Log {
     pub fn push(&mut self, group: u32, row: RowRef, start: Time, end: Time) {
         let number = self.first.wrapping_add(self.len() as u32);
         let previous = std::mem::replace(&mut self.heads[group as usize], number);
-        self.entries.push_back(Logged { start, end, row, group, previous });
+        self.entries.push_back(LogEntry { start, end, row, group, previous });
     }
 
     /// Time passes: rows that end by now leave. Shows those whose entries go.
@@ -118,7 +118,7 @@ impl Log {
         self.chain.clear();
         let mut newer = None;
         loop {
-            let Logged { end, row, previous, .. } = self.entries[place];
+            let LogEntry { end, row, previous, .. } = self.entries[place];
             match newer {
                 _ if end > self.past => {
                     self.chain.push((end, row));
@@ -147,7 +147,7 @@ impl Log {
     }
 
     /// The entries of rows that have not left, in the order in which they came.
-    pub fn living(&self) -> impl Iterator<Item = &Logged> {
+    pub fn living(&self) -> impl Iterator<Item = &LogEntry> {
         self.entries.iter().filter(|entry| entry.end > self.past)
     }
 
@@ -201,7 +201,7 @@ impl Log {
 
 #[cfg(test)]
 mod tests {
-    use super::{FEW, Log, Logged};
+    use super::{FEW, Log, LogEntry};
     use crate::time::Time;
 
     /// Random numbers, the same each time.
@@ -226,7 +226,7 @@ mod tests {
         }
         assert!(
             log.living()
-                .map(|Logged { group, end, row, .. }| (*group, *end, row.1))
+                .map(|LogEntry { group, end, row, .. }| (*group, *end, row.1))
                 .eq(alive.iter().copied())
         );
         assert_eq!(log.len() + let_go, all);

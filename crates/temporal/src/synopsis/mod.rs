@@ -62,11 +62,11 @@ impl Entry {
 
 /// What will be done with the rows of some groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Soon {
+pub(crate) enum Access {
     /// Rows are added.
     Insert,
     /// All rows are looked at.
-    Look,
+    Lookup,
 }
 
 /// See the module.
@@ -130,10 +130,10 @@ impl Synopsis {
 
     /// Makes room for so many groups, and fetches what is needed soon: rows of these groups come, or are
     /// looked for, and as many rows end. So memory is waited for once.
-    pub fn expect(&mut self, groups: &[u32], capacity: usize, soon: Soon) {
+    pub fn expect(&mut self, groups: &[u32], capacity: usize, access: Access) {
         if let Some(log) = &mut self.log {
             log.grow(capacity);
-            if soon == Soon::Look {
+            if access == Access::Lookup {
                 log.fetch(groups.iter().copied());
             }
             return;

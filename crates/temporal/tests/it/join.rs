@@ -111,8 +111,7 @@ fn numbers() -> Join {
     Join::new(rows.schema(), rows.schema(), vec![0], vec![0]).select(&[3, 1, 0])
 }
 
-/// Batches of both sides in turns: most rows live for some instants, some for very long, some end where they
-/// begin.
+/// Batches of both sides in turns: most rows live for some instants, some for one, and some for very long.
 fn mixed_lifetimes(batches: usize) -> Vec<(usize, Message)> {
     let (size, mut state) = (50, 7_u64);
     let mut roll = |sides: u64| {

@@ -26,7 +26,7 @@ use crate::batch::{Batch, Message, Other};
 use crate::held::Held;
 use crate::operator::{Operator, decode, encode};
 use crate::operators::keyed_inputs::{Arrival, KeyedInputs, Pairing, SavedInputs};
-use crate::synopsis::{EntryId, RowRef, SavedSynopsis, Soon, Synopsis};
+use crate::synopsis::{Access, EntryId, RowRef, SavedSynopsis, Synopsis};
 use crate::time::{BEGINNING, INFINITY, Kind, Time};
 use arrivals::{Arrivals, SavedArrivals};
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
@@ -109,8 +109,8 @@ impl Pairing for State {
     }
 
     fn expect(&mut self, side: usize, groups: &[u32], capacity: usize) {
-        self.sides[side].expect(groups, capacity, Soon::Insert);
-        self.sides[1 - side].expect(groups, capacity, Soon::Look);
+        self.sides[side].expect(groups, capacity, Access::Insert);
+        self.sides[1 - side].expect(groups, capacity, Access::Lookup);
     }
 
     fn arrive(&mut self, row: Arrival) {
