@@ -259,7 +259,10 @@ def test_ray_hosts_workers_and_restarts_them(rows: str, long_answer: list[tuple]
 
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
     try:
-        with wb.cluster.start(workers=1) as cluster, wb.cluster.ray(cluster.address, workers=2) as hosted:
+        with (
+            wb.cluster.start(workers=1) as cluster,
+            wb.cluster.ray(cluster.address, workers=2, backup_memory=1 << 20, backup_disk=1 << 30) as hosted,
+        ):
             assert set(hosted.pids) < {worker.pid for worker in cluster.workers}
             victim = hosted.pids[0]
 

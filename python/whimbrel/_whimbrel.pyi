@@ -367,7 +367,13 @@ class FunctionGoal:
 @final
 class Worker:
     def __new__(
-        cls, cluster: str, listen: str, host: str | None, threads: int | None, folder: str | None
+        cls,
+        cluster: str,
+        listen: str,
+        host: str | None,
+        threads: int | None,
+        folder: str | None,
+        backup: tuple[int | None, int | None],
     ) -> Worker: ...
     def address(self) -> str: ...
     def stop(self) -> None: ...

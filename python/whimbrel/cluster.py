@@ -522,7 +522,15 @@ def start(workers: int = 2, *, threads: int | None = 1) -> LocalCluster:
     return LocalCluster(workers, threads)
 
 
-def ray(address: str, workers: int, *, threads: int = 1) -> RayWorkers:
+def ray(
+    address: str,
+    workers: int,
+    *,
+    threads: int = 1,
+    folder: str | None = None,
+    backup_memory: int | None = None,
+    backup_disk: int | None = None,
+) -> RayWorkers:
     """
     Let Ray host workers of a cluster, spread over its nodes.
 
@@ -534,6 +542,14 @@ def ray(address: str, workers: int, *, threads: int = 1) -> RayWorkers:
         How many workers.
     threads
         How many channels each runs at the same time; it takes as many CPUs of Ray.
+    folder
+        Where each keeps on its node what it has sent, if that does not fit into the memory; by default the
+        folder for temporary files.
+    backup_memory
+        How many bytes of that each keeps in memory; by default 1 GiB.
+    backup_disk
+        How many bytes of that each keeps on the disk at most; by default as many as the disk takes. A query
+        that needs more ends with `ResourceExhaustedError`.
 
     Returns
     -------
@@ -543,7 +559,7 @@ def ray(address: str, workers: int, *, threads: int = 1) -> RayWorkers:
     Raises
     ------
     InvalidError
-        If Ray is not installed, or there are to be no workers.
+        If Ray is not installed, there are to be no workers, or the backup is to have no room.
 
     Examples
     --------
@@ -551,7 +567,7 @@ def ray(address: str, workers: int, *, threads: int = 1) -> RayWorkers:
     >>> with wb.cluster.ray("redis://redis-host:6379", workers=8):  # doctest: +SKIP
     ...     wb.sql("select 1", on=wb.cluster.connect("redis://redis-host:6379")).show()
     """
-    return RayWorkers(address, workers, threads)
+    return RayWorkers(address, workers, threads, folder, (backup_memory, backup_disk))
 
 
 def _attempts() -> Iterator[None]:

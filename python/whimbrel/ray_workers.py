@@ -21,13 +21,23 @@ class RayWorkers:
     They end with `stop`, with the ``with`` block, or with Ray's job.
     """
 
-    def __init__(self, address: str, workers: int, threads: int) -> None:
+    def __init__(
+        self,
+        address: str,
+        workers: int,
+        threads: int,
+        folder: str | None,
+        backup: tuple[int | None, int | None],
+    ) -> None:
         ray = _ray()
         if workers < 1:
             raise InvalidError(f"a cluster has at least one worker, not {workers}")
+        for name, size in zip(("backup_memory", "backup_disk"), backup, strict=True):
+            if size is not None and size < 1:
+                raise InvalidError(f"{name} is at least one byte, not {size}")
         actor = ray.remote(num_cpus=threads, max_restarts=-1, scheduling_strategy="SPREAD")(_RayWorker)
         self._ray = ray
-        self._actors = [actor.remote(address, threads) for _ in range(workers)]
+        self._actors = [actor.remote(address, threads, folder, backup) for _ in range(workers)]
         ray.get([each.address.remote() for each in self._actors])
 
     @property
@@ -53,9 +63,11 @@ class RayWorkers:
 class _RayWorker:
     """The actor: a worker on threads of its process."""
 
-    def __init__(self, address: str, threads: int) -> None:
+    def __init__(
+        self, address: str, threads: int, folder: str | None, backup: tuple[int | None, int | None]
+    ) -> None:
         host = _ray().util.get_node_ip_address()
-        self._worker = native.Worker(address, f"{host}:0", host, threads, None)
+        self._worker = native.Worker(address, f"{host}:0", host, threads, folder, backup)
 
     def address(self) -> str:
         return self._worker.address()

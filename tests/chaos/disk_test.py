@@ -53,6 +53,19 @@ def test_a_full_disk_ends_the_query(empty: ChaosCluster, tmp_path: Path, all_cas
     assert in_order(rows).equals(all_cases["sort"].answer)
 
 
+def test_a_query_beyond_the_quota_ends(empty: ChaosCluster, all_cases: dict[str, Case]) -> None:
+    empty.add_as(*ON_DISK, "--backup-disk", "2MB")
+    job = all_cases["sort"].plan(empty).submit(on=empty)
+    with pytest.raises(wb.ResourceExhaustedError, match="a quota of 2000000 bytes"):
+        job.result()
+    # The room that it took is free again.
+    assert [row[0] for row in wb.sql("select count(*) from range(1000)", on=empty).to_rows()] == [1000]
+    empty.add_as(*ON_DISK, "--backup-disk", "2GB")
+    empty.kill(empty.workers[0])
+    rows = all_cases["sort"].plan(empty).to_polars(on=empty)
+    assert in_order(rows).equals(all_cases["sort"].answer)
+
+
 @pytest.mark.parametrize("name", ["sort", "window"])
 def test_a_folder_that_is_removed(
     empty: ChaosCluster, tmp_path: Path, all_cases: dict[str, Case], name: str

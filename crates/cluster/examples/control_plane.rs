@@ -75,6 +75,7 @@ fn start_workers(url: &str, workers: usize, references: &Arc<dyn References>) ->
         threads: 1,
         folder: std::env::temp_dir(),
         backup_memory: 1 << 20,
+        backup_disk: None,
         metrics: None,
     };
     let began = Instant::now();

@@ -1,18 +1,18 @@
 //! The upstream backup: what the channels of a worker have sent, until their job ends (quokka.txt §III).
 //!
 //! Consumers pull frames by their numbers, as often as they like. Frames are kept in memory while there is
-//! room; behind that they are on the disk.
+//! room; behind that they are on the disk, of which a worker may have a quota.
 //!
 //! Invariant: the frames of a queue are appended in the order of their numbers, and never change. A queue
 //! that keeps what is unread alone has one reader.
 
-use datafusion::common::{DataFusionError, Result, exec_err, internal_err};
+use crate::budget::Budget;
+use datafusion::common::{DataFusionError, Result, exec_err, internal_err, resources_err};
 use std::collections::{HashMap, VecDeque};
 use std::fs::{File, create_dir_all};
 use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
@@ -47,15 +47,17 @@ pub struct Backup {
     queues: Mutex<HashMap<QueueName, Arc<QueueBackup>>>,
     /// Learns of each queue that is begun.
     begun: watch::Sender<()>,
-    memory: Arc<MemoryBudget>,
-    folder: PathBuf,
+    room: Arc<Room>,
 }
 
-/// How many bytes of frames are in memory, and how many may be.
+/// Where frames are kept, and how many bytes of them.
 #[derive(Debug)]
-struct MemoryBudget {
-    used: AtomicUsize,
-    limit: usize,
+pub struct Room {
+    /// Frames in memory.
+    pub memory: Budget,
+    /// Frames in files.
+    pub disk: Budget,
+    folder: PathBuf,
 }
 
 /// Which frames of a queue are kept.
@@ -71,9 +73,8 @@ pub enum Keeps {
 pub struct QueueBackup {
     keeps: Keeps,
     frames: Mutex<Frames>,
-    memory: Arc<MemoryBudget>,
+    room: Arc<Room>,
     length: watch::Sender<Length>,
-    folder: PathBuf,
 }
 
 /// How long a queue is.
@@ -111,11 +112,11 @@ enum Place {
 
 impl Backup {
     /// A backup that keeps so many bytes in memory, and the rest in files in this folder, which have no
-    /// names.
-    pub fn new(folder: &Path, memory: usize) -> Backup {
-        let memory = Arc::new(MemoryBudget { used: AtomicUsize::new(0), limit: memory });
-        let begun = watch::Sender::new(());
-        Backup { queues: Mutex::default(), begun, memory, folder: folder.to_path_buf() }
+    /// names: so many bytes, or as many as the disk takes.
+    pub fn new(folder: &Path, memory: u64, disk: Option<u64>) -> Backup {
+        let (memory, disk) = (Budget::new(Some(memory)), Budget::new(disk));
+        let room = Arc::new(Room { memory, disk, folder: folder.to_path_buf() });
+        Backup { queues: Mutex::default(), begun: watch::Sender::new(()), room }
     }
 
     /// Begins a queue. One of the same name is given up.
@@ -123,9 +124,8 @@ impl Backup {
         let queue = Arc::new(QueueBackup {
             keeps,
             frames: Mutex::default(),
-            memory: Arc::clone(&self.memory),
+            room: Arc::clone(&self.room),
             length: watch::Sender::default(),
-            folder: self.folder.clone(),
         });
         let old = self.lock().insert(name, Arc::clone(&queue));
         old.iter().for_each(|old| old.give_up());
@@ -160,9 +160,9 @@ impl Backup {
         });
     }
 
-    /// How many bytes of frames are in memory, and how many may be.
-    pub fn memory(&self) -> (usize, usize) {
-        (self.memory.used.load(Ordering::Relaxed), self.memory.limit)
+    /// Where frames are kept.
+    pub fn room(&self) -> &Room {
+        &self.room
     }
 
     /// How many queues it keeps.
@@ -181,7 +181,7 @@ impl QueueBackup {
     /// frames there are.
     ///
     /// # Errors
-    /// `ResourcesExhausted` if the disk is full; `Internal` if it is not the next one.
+    /// `ResourcesExhausted` if the disk or the quota is full; `Internal` if it is not the next one.
     pub fn append(&self, frame: Frame) -> Result<u64> {
         let mut frames = self.lock();
         if frame.sequence() != frames.end() {
@@ -191,10 +191,9 @@ impl QueueBackup {
             frames.first += 1;
             return Ok(frames.end());
         }
-        let size = frame.size();
-        let place = match self.memory.reserve(size) {
+        let place = match self.room.memory.reserve(frame.size() as u64) {
             true => Place::Memory(frame),
-            false => frames.write(frame, &self.folder)?,
+            false => frames.write(frame, &self.room)?,
         };
         frames.places.push_back(place);
         Ok(frames.end())
@@ -208,8 +207,7 @@ impl QueueBackup {
     /// Gives up the frames before a number, if they are not kept once they were read.
     fn release(&self, sequence: u64) {
         if self.keeps == Keeps::Unread {
-            let released = self.lock().release(sequence);
-            self.memory.release(released);
+            self.lock().release(sequence, &self.room);
         }
     }
 
@@ -226,12 +224,9 @@ impl QueueBackup {
     /// Tells readers that no frame follows here, and gives up all frames. Its channel may still hold it.
     fn give_up(&self) {
         self.length.send_modify(|length| length.is_given_up = true);
-        let released = {
-            let mut frames = self.lock();
-            frames.are_given_up = true;
-            frames.release(u64::MAX)
-        };
-        self.memory.release(released);
+        let mut frames = self.lock();
+        frames.are_given_up = true;
+        frames.release(u64::MAX, &self.room);
     }
 
     /// The frame of a number, if it has been sent.
@@ -247,7 +242,7 @@ impl QueueBackup {
             Some(Place::File { header, offset, bytes }) => {
                 let mut body = vec![0; *bytes];
                 let Some(file) = &frames.file else { return internal_err!("a queue has lost its file") };
-                file.read_exact_at(&mut body, *offset).map_err(|error| in_backup(&self.folder, &error))?;
+                file.read_exact_at(&mut body, *offset).map_err(|error| self.room.error(&error))?;
                 Some(Frame::from_bytes(header, body.into())?)
             }
         })
@@ -266,8 +261,7 @@ impl QueueBackup {
 
 impl Drop for QueueBackup {
     fn drop(&mut self) {
-        let released = self.lock().release(u64::MAX);
-        self.memory.release(released);
+        self.lock().release(u64::MAX, &self.room);
     }
 }
 
@@ -277,30 +271,30 @@ impl Frames {
         self.first + self.places.len() as u64
     }
 
-    /// Gives up the frames before a number; how many bytes they had in memory.
-    fn release(&mut self, sequence: u64) -> usize {
+    /// Gives up the frames before a number, and the file once no frame is left.
+    fn release(&mut self, sequence: u64, room: &Room) {
         let count = sequence.min(self.end()).saturating_sub(self.first);
         self.first += count;
-        let released = self.places.drain(..count as usize).map(|place| place.memory_size()).sum();
-        if self.places.is_empty()
-            && let Some(file) = &self.file
-            && file.set_len(0).is_ok()
-        {
-            self.file_bytes = 0;
+        room.memory.release(self.places.drain(..count as usize).map(|place| place.memory_size()).sum());
+        if self.places.is_empty() {
+            self.file = None;
+            room.disk.release(std::mem::take(&mut self.file_bytes));
         }
-        released
     }
 
     /// Writes a frame to the file of the queue, which is gone with it.
-    fn write(&mut self, frame: Frame, folder: &Path) -> Result<Place> {
-        let failed = |error| in_backup(folder, &error);
+    fn write(&mut self, frame: Frame, room: &Room) -> Result<Place> {
         let file = match &mut self.file {
             Some(file) => file,
-            none => none.insert(unnamed_file(folder).map_err(failed)?),
+            none => none.insert(unnamed_file(&room.folder).map_err(|error| room.error(&error))?),
         };
         let (header, body) = frame.into_bytes()?;
         let (offset, bytes) = (self.file_bytes, body.len());
-        file.write_all_at(&body, offset).map_err(failed)?;
+        room.reserve_disk(bytes as u64)?;
+        file.write_all_at(&body, offset).map_err(|error| {
+            room.disk.release(bytes as u64);
+            room.error(&error)
+        })?;
         self.file_bytes += bytes as u64;
         Ok(Place::File { header, offset, bytes })
     }
@@ -308,24 +302,35 @@ impl Frames {
 
 impl Place {
     /// How many bytes the frame has in memory.
-    fn memory_size(&self) -> usize {
+    fn memory_size(&self) -> u64 {
         match self {
-            Place::Memory(frame) => frame.size(),
+            Place::Memory(frame) => frame.size() as u64,
             Place::File { .. } => 0,
         }
     }
 }
 
-impl MemoryBudget {
-    /// Gives back so many bytes.
-    fn release(&self, bytes: usize) {
-        self.used.fetch_sub(bytes, Ordering::Relaxed);
+impl Room {
+    /// Takes so many bytes of the disk, if they are within its quota.
+    fn reserve_disk(&self, bytes: u64) -> Result<()> {
+        if self.disk.reserve(bytes) {
+            return Ok(());
+        }
+        let (folder, quota) = (self.folder.display(), self.disk.limit().unwrap_or(u64::MAX));
+        let others = self.disk.used();
+        resources_err!(
+            "the backup of a worker in `{folder}` has a quota of {quota} bytes, and {others} of them are in use: \
+             {bytes} more do not fit; give the worker more with --backup-disk, or wait until other jobs have ended"
+        )
     }
 
-    /// Takes so many bytes, if they are there.
-    fn reserve(&self, bytes: usize) -> bool {
-        let take = |used: usize| used.checked_add(bytes).filter(|used| *used <= self.limit);
-        self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
+    /// The error of a file.
+    fn error(&self, error: &std::io::Error) -> DataFusionError {
+        let message = format!("the backup of a worker in `{}`: {error}", self.folder.display());
+        match error.kind() {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => DataFusionError::ResourcesExhausted(message),
+            _ => DataFusionError::Execution(message),
+        }
     }
 }
 
@@ -339,15 +344,6 @@ fn unnamed_file(folder: &Path) -> std::io::Result<File> {
         }
     }
     tempfile::tempfile_in(folder)
-}
-
-/// The error of a file of the backup.
-fn in_backup(folder: &Path, error: &std::io::Error) -> DataFusionError {
-    let message = format!("the backup of a worker in `{}`: {error}", folder.display());
-    match error.kind() {
-        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => DataFusionError::ResourcesExhausted(message),
-        _ => DataFusionError::Execution(message),
-    }
 }
 
 /// The next frame of a queue; waits for it.
@@ -373,12 +369,14 @@ pub async fn next_frame(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch};
+    use whimbrel_sharded::relation::always;
     use whimbrel_sharded::runtime::Item;
     use whimbrel_temporal::Message;
 
     #[test]
     fn frames_beyond_the_memory_are_on_the_disk() {
-        let backup = Backup::new(&std::env::temp_dir(), 3 * Frame::of(0, Item::End).size());
+        let backup = Backup::new(&std::env::temp_dir(), 3 * Frame::of(0, Item::End).size() as u64, None);
         let name = QueueName { job: "job".into(), queue: 2 };
         let queue = backup.begin(name.clone(), Keeps::All);
         for time in 0..10 {
@@ -397,15 +395,37 @@ mod tests {
         assert!(backup.queue(&name).is_some());
         backup.remove("job");
         assert!(backup.queue(&name).is_none());
-        assert_eq!(backup.memory.used.load(Ordering::Relaxed), 0, "though its channel holds the queue");
+        assert_eq!(backup.room.memory.used(), 0, "though its channel holds the queue");
         assert_eq!(queue.append(Frame::of(10, Item::End)).unwrap(), 11);
-        assert_eq!(backup.memory.used.load(Ordering::Relaxed), 0);
+        assert_eq!(backup.room.memory.used(), 0);
+    }
+
+    #[test]
+    fn what_is_on_the_disk_has_a_quota() {
+        let column: ArrayRef = Arc::new(Int64Array::from(vec![7; 100]));
+        let rows = RecordBatch::try_from_iter([("n", column)]).unwrap();
+        let frame = |number| Frame::of(number, Item::Message(always(rows.clone())));
+        let size = frame(0).into_bytes().unwrap().1.len() as u64;
+        let backup = Backup::new(&std::env::temp_dir(), 0, Some(3 * size));
+        let queue = |job: &str| backup.begin(QueueName { job: job.into(), queue: 0 }, Keeps::All);
+        let (first, second) = (queue("first"), queue("second"));
+        first.append(frame(0)).unwrap();
+        first.append(frame(1)).unwrap();
+        second.append(frame(0)).unwrap();
+        let refused = second.append(frame(1)).unwrap_err();
+        assert!(matches!(refused, DataFusionError::ResourcesExhausted(_)), "{refused}");
+        assert!(refused.to_string().contains(&format!("a quota of {} bytes", 3 * size)), "{refused}");
+        backup.remove("first");
+        assert_eq!(backup.room.disk.used(), size, "the room of a job that has ended is free again");
+        assert_eq!(second.append(frame(1)).unwrap(), 2);
+        drop((backup, second));
+        assert_eq!(first.room.disk.used(), 0);
     }
 
     #[test]
     fn frames_that_were_read_are_given_up() {
         let frame = |number: u64| Frame::of(number, Item::Message(Message::Punctuation(number as i64)));
-        let backup = Backup::new(&std::env::temp_dir(), 2 * frame(0).size());
+        let backup = Backup::new(&std::env::temp_dir(), 2 * frame(0).size() as u64, None);
         let queue = backup.begin(QueueName { job: "job".into(), queue: 0 }, Keeps::Unread);
         for number in 0..6 {
             queue.append(frame(number)).unwrap();
@@ -419,7 +439,7 @@ mod tests {
         queue.release(6);
         assert!(queue.lock().places.is_empty());
         assert_eq!(queue.spilled_bytes(), 0);
-        assert_eq!(backup.memory.used.load(Ordering::Relaxed), 0);
+        assert_eq!(backup.room.memory.used(), 0);
         assert_eq!(queue.append(frame(6)).unwrap(), 7);
     }
 }

@@ -106,7 +106,7 @@ mod tests {
         // Nobody listens there.
         let address = "127.0.0.1:1";
         let connection = Connection::open(Arc::new(MemoryStore::default())).unwrap();
-        let backup = Arc::new(Backup::new(&std::env::temp_dir(), 1 << 20));
+        let backup = Arc::new(Backup::new(&std::env::temp_dir(), 1 << 20, None));
         connection.set_own_queues(address, &backup);
         let name = QueueName { job: "job".into(), queue: 0 };
         let queue = backup.begin(name.clone(), Keeps::All);

@@ -32,6 +32,7 @@
 
 mod activity;
 mod backup;
+mod budget;
 mod carrier;
 mod client;
 mod connection;

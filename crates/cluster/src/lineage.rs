@@ -336,7 +336,7 @@ mod tests {
     }
 
     fn queue() -> Arc<QueueBackup> {
-        let backup = Backup::new(&std::env::temp_dir(), 1 << 20);
+        let backup = Backup::new(&std::env::temp_dir(), 1 << 20, None);
         let queue = backup.begin(QueueName { job: "job".into(), queue: 0 }, Keeps::All);
         queue.append(Frame::of(0, Item::End)).unwrap();
         queue

@@ -309,9 +309,10 @@ pub struct NativeWorker {
 
 #[pymethods]
 impl NativeWorker {
-    /// Starts a worker of the cluster at an address.
+    /// Starts a worker of the cluster at an address. `backup`: how many bytes of frames it keeps in memory,
+    /// and how many on the disk at most.
     #[new]
-    #[pyo3(signature = (cluster, listen, host, threads, folder))]
+    #[pyo3(signature = (cluster, listen, host, threads, folder, backup))]
     fn new(
         py: Python<'_>,
         cluster: &str,
@@ -319,11 +320,14 @@ impl NativeWorker {
         host: Option<String>,
         threads: Option<usize>,
         folder: Option<PathBuf>,
+        backup: (Option<u64>, Option<u64>),
     ) -> PyResult<NativeWorker> {
         let Ok(listen) = listen.parse() else {
             return Err(invalid(format!("a worker listens on an address and a port, not on \"{listen}\"")));
         };
-        let settings = WorkerSettings { listen, host, threads, folder, ..WorkerSettings::default() };
+        let usual = WorkerSettings::default();
+        let (backup_memory, backup_disk) = (backup.0.unwrap_or(usual.backup_memory), backup.1);
+        let settings = WorkerSettings { listen, host, threads, folder, backup_memory, backup_disk, ..usual };
         let worker = detach(py, || start_worker(cluster, &settings)).or_raise()?;
         Ok(NativeWorker { address: worker.address().to_string(), worker: Mutex::new(Some(worker)) })
     }

@@ -47,7 +47,9 @@ pub struct WorkerSettings {
     /// Where frames are kept that do not fit into the memory; by default the folder for temporary files.
     pub folder: Option<PathBuf>,
     /// How many bytes of frames are kept in memory.
-    pub backup_memory: usize,
+    pub backup_memory: u64,
+    /// How many bytes of frames are kept on the disk at most; none: as many as it takes.
+    pub backup_disk: Option<u64>,
     /// Where its metrics can be had, as `http://address/metrics`; nowhere by default.
     pub metrics: Option<SocketAddr>,
 }
@@ -59,7 +61,8 @@ impl Default for WorkerSettings {
             host: None,
             threads: None,
             folder: None,
-            backup_memory: BACKUP_MEMORY,
+            backup_memory: BACKUP_MEMORY as u64,
+            backup_disk: None,
             metrics: None,
         }
     }
@@ -77,6 +80,7 @@ pub fn start_worker(address: &str, settings: &WorkerSettings) -> Result<Worker> 
         threads: u32::try_from(settings.threads.unwrap_or(cores)).unwrap_or(u32::MAX),
         folder: settings.folder.clone().unwrap_or_else(std::env::temp_dir),
         backup_memory: settings.backup_memory,
+        backup_disk: settings.backup_disk,
         metrics: settings.metrics,
     };
     let address = Address::parse(address)?;

@@ -23,6 +23,10 @@ pub struct Worker {
     /// How much of that is kept in memory, as 512MB or 2GiB.
     #[arg(long, value_name = "SIZE", value_parser = super::settings::bytes, default_value_t = BACKUP_MEMORY)]
     backup_memory: usize,
+    /// How much of that is kept on the disk at most, as 50GB; by default as much as the disk takes. A job
+    /// that needs more ends with an error.
+    #[arg(long, value_name = "SIZE", value_parser = super::settings::bytes)]
+    backup_disk: Option<usize>,
     /// Where its metrics can be had, as http://ADDRESS/metrics in the text format of Prometheus.
     #[arg(long, value_name = "ADDRESS")]
     metrics: Option<SocketAddr>,
@@ -36,7 +40,8 @@ impl Worker {
             host: self.host.clone(),
             threads,
             folder: self.folder.clone(),
-            backup_memory: self.backup_memory,
+            backup_memory: self.backup_memory as u64,
+            backup_disk: self.backup_disk.map(|bytes| bytes as u64),
             metrics: self.metrics,
         }
     }

@@ -297,6 +297,7 @@ fn cluster() -> Arc<Cluster> {
             threads: 1,
             folder: std::env::temp_dir(),
             backup_memory: 1 << 20,
+            backup_disk: None,
             metrics: None,
         };
         let worker = |_| Worker::start(Arc::clone(&store), references(), &options).expect("a worker starts");

@@ -31,7 +31,7 @@ pub struct Host {
 
 impl Host {
     pub fn new(address: String) -> Arc<Host> {
-        let backup = Arc::new(Backup::new(&std::env::temp_dir(), 1 << 20));
+        let backup = Arc::new(Backup::new(&std::env::temp_dir(), 1 << 20, None));
         let (is_up, hangs_until, cut_off_until) = (AtomicBool::new(true), Mutex::default(), Mutex::default());
         Arc::new(Host { address, backup, is_up, hangs_until, cut_off_until })
     }

@@ -6,6 +6,7 @@
 use super::launch::RunCounts;
 use super::registration::Registration;
 use crate::backup::Backup;
+use crate::budget::Budget;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -133,15 +134,15 @@ impl Metrics {
             ("whimbrel_spilled_bytes_total", "Bytes of messages on the disk.", counts.spilled_bytes),
         ];
         totals.into_iter().for_each(|(name, help, value)| text.counter(name, help, value));
-        let (used, limit) = backup.memory();
+        let room = backup.room();
         let live_jobs = self.live_jobs.load(Ordering::Relaxed);
         let gauges = [
-            ("whimbrel_backup_memory_bytes", "Bytes of messages that are kept in memory.", used),
-            ("whimbrel_backup_memory_limit_bytes", "Bytes of messages that may be kept in memory.", limit),
             ("whimbrel_backup_queues", "Queues whose messages are kept.", backup.queue_count()),
             ("whimbrel_live_jobs", "Live jobs that the worker hosts.", live_jobs),
         ];
         gauges.into_iter().for_each(|(name, help, value)| text.gauge(name, help, value as u64));
+        text.budget("whimbrel_backup_memory", "Bytes of messages in memory", &room.memory);
+        text.budget("whimbrel_backup_disk", "Bytes of messages on the disk", &room.disk);
         text.0
     }
 }
@@ -185,6 +186,14 @@ impl Text {
     fn gauge(&mut self, name: &str, help: &str, value: u64) {
         self.family(name, Kind::Gauge, help);
         self.sample(name, &[], value);
+    }
+
+    /// How much of a budget is used, and its limit, if there is one.
+    fn budget(&mut self, name: &str, what: &str, budget: &Budget) {
+        self.gauge(&format!("{name}_bytes"), &format!("{what}."), budget.used());
+        if let Some(limit) = budget.limit() {
+            self.gauge(&format!("{name}_limit_bytes"), &format!("{what} that there may be."), limit);
+        }
     }
 }
 

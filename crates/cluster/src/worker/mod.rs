@@ -60,7 +60,9 @@ pub struct WorkerOptions {
     /// Where frames are kept that do not fit into the memory.
     pub folder: PathBuf,
     /// How many bytes of frames are kept in memory.
-    pub backup_memory: usize,
+    pub backup_memory: u64,
+    /// How many bytes of frames are kept on the disk at most; none: as many as it takes.
+    pub backup_disk: Option<u64>,
     /// Where its metrics can be had, as `http://address/metrics` in the text format of Prometheus.
     pub metrics: Option<SocketAddr>,
 }
@@ -89,7 +91,7 @@ impl Worker {
         let news = store.subscribe(&[NEWS]).map_err(of_store)?;
         let connection = Arc::new(Connection::open(store)?);
         let tables = connection.tables.clone();
-        let backup = Arc::new(Backup::new(&options.folder, options.backup_memory));
+        let backup = Arc::new(Backup::new(&options.folder, options.backup_memory, options.backup_disk));
         let served = (Arc::clone(&backup), Arc::clone(&connection.activities));
         let bound = serve(connection.network(), served, options.listen, &connection.identity)?;
         let host = options.host.clone().unwrap_or_else(|| bound.ip().to_string());

@@ -54,6 +54,8 @@ fn workers_say_what_they_have_done() {
             (samples["whimbrel_backup_memory_limit_bytes"], samples["whimbrel_live_jobs"]),
             (1 << 20, 0)
         );
+        assert!(samples.contains_key("whimbrel_backup_disk_bytes"));
+        assert!(!samples.contains_key("whimbrel_backup_disk_limit_bytes"), "there is no quota");
         assert!(samples.keys().any(|name| name.contains(&format!("address=\"{}\"", worker.address()))));
     }
 }

@@ -22,13 +22,14 @@ pub fn references() -> Arc<dyn References> {
 }
 
 /// Starts a worker that keeps so many bytes of frames in memory.
-pub fn worker(store: &Arc<dyn ControlStore>, backup_memory: usize) -> Worker {
+pub fn worker(store: &Arc<dyn ControlStore>, backup_memory: u64) -> Worker {
     let options = WorkerOptions {
         listen: "127.0.0.1:0".parse().unwrap(),
         host: None,
         threads: 1,
         folder: std::env::temp_dir(),
         backup_memory,
+        backup_disk: None,
         metrics: Some("127.0.0.1:0".parse().unwrap()),
     };
     Worker::start(Arc::clone(store), references(), &options).unwrap()
