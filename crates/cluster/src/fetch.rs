@@ -22,7 +22,7 @@ use tokio::task::JoinSet;
 use whimbrel_control::Lease;
 use whimbrel_sharded::error::panicked;
 use whimbrel_sharded::runtime::Frame;
-use whimbrel_sharded::runtime::{Execution, Item, Progress, Sink, spawn};
+use whimbrel_sharded::runtime::{Execution, Item, Progress, ResultSinks, Sink, spawn};
 use whimbrel_temporal::Message;
 
 /// How often a client looks how its job is doing.
@@ -31,23 +31,19 @@ const POLL: Duration = Duration::from_millis(100);
 /// How often a client says that it is alive, and shows its progress.
 const HEARTBEAT: Duration = Duration::from_millis(500);
 
-/// Fetches the result of a job, with a sink for each shard. With a lease, the job ends with that. Waiting for
-/// the execution gives the error of the job, also if that has failed already.
+/// Fetches the result of a job. With a lease, the job ends with that. Waiting for the execution gives the
+/// error of the job, also if that has failed already.
 ///
 /// # Errors
-/// `Plan` if there are not as many sinks as shards; `ResourcesExhausted` if there are no threads.
+/// `Plan` if each shard has a sink, and there are not as many; `ResourcesExhausted` if there are no threads.
 pub fn fetch(
     connection: &Connection,
     plan: &Arc<Plan>,
     lease: Option<Lease>,
-    sinks: Vec<Sink>,
+    sinks: ResultSinks,
     progress: &Progress,
 ) -> Result<Box<dyn Execution>> {
     connection.check_process()?;
-    let shards = plan.result();
-    if shards.len() != sinks.len() {
-        return plan_err!("the job has {} shards, and there are {} sinks", shards.len(), sinks.len());
-    }
     let places = watch::Sender::default();
     let (running, ended) = bounded(0);
     let outcome = FirstError::default();
@@ -55,12 +51,15 @@ pub fn fetch(
     let moved = Arc::new(AtomicU64::new(0));
     let (complain, complaints) = unbounded();
     let puller = Puller { unreachable: OnUnreachable::Tell(complain), ..connection.puller() };
-    for (channel, sink) in shards.into_iter().zip(sinks) {
+    let pull = |channel: usize| {
         let name = QueueName::of_result(&plan.job, &plan.topology, channel);
-        let frames = puller.pull(&mut pulls, name, channel, places.subscribe(), &moved, None);
+        puller.pull(&mut pulls, name, channel, places.subscribe(), &moved, None)
+    };
+    let shards = plan.result().into_iter().map(pull).collect();
+    for (shards, sink) in deliveries(shards, sinks)? {
         let (outcome, running, progress) = (outcome.clone(), running.clone(), progress.clone());
         let delivery = move || {
-            let delivered = catch_unwind(AssertUnwindSafe(|| deliver(frames, sink, &progress)));
+            let delivered = catch_unwind(AssertUnwindSafe(|| deliver(shards, sink, &progress)));
             let delivered = delivered.unwrap_or_else(|panic| Err(panicked("the result", panic)));
             if let Err(error) = delivered {
                 outcome.fail(error);
@@ -86,17 +85,37 @@ pub fn fetch(
     Ok(Box::new(RemoteQuery { is_over, outcome }))
 }
 
-/// Hands the frames of a shard of the result to its sink. They end early if the job does.
-fn deliver(mut frames: mpsc::Receiver<Frame>, mut sink: Sink, progress: &Progress) -> Result<()> {
-    while let Some(frame) = frames.blocking_recv() {
-        let Item::Message(message) = frame.item()? else { return Ok(()) };
-        if progress.cancelled() {
-            return Ok(());
+/// The frames of a shard of the result.
+type Shard = mpsc::Receiver<Frame>;
+
+/// Which shards go to each sink, one after the other.
+fn deliveries(shards: Vec<Shard>, sinks: ResultSinks) -> Result<Vec<(Vec<Shard>, Sink)>> {
+    match sinks {
+        ResultSinks::InOrder(sink) => Ok(vec![(shards, sink)]),
+        ResultSinks::OfShards(sinks) if sinks.len() == shards.len() => {
+            Ok(shards.into_iter().map(|shard| vec![shard]).zip(sinks).collect())
         }
-        if let Message::Batch(batch) = &message {
-            progress.add_rows_out(batch.len() as u64);
+        ResultSinks::OfShards(sinks) => {
+            plan_err!("the job has {} shards, and there are {} sinks", shards.len(), sinks.len())
         }
-        sink(message)?;
+    }
+}
+
+/// Hands the frames of shards of the result to a sink. They end early if the job does.
+fn deliver(shards: Vec<Shard>, mut sink: Sink, progress: &Progress) -> Result<()> {
+    for mut frames in shards {
+        loop {
+            // Without an end, the job has ended early, and no row of the next shard may follow.
+            let Some(frame) = frames.blocking_recv() else { return Ok(()) };
+            let Item::Message(message) = frame.item()? else { break };
+            if progress.cancelled() {
+                return Ok(());
+            }
+            if let Message::Batch(batch) = &message {
+                progress.add_rows_out(batch.len() as u64);
+            }
+            sink(message)?;
+        }
     }
     Ok(())
 }

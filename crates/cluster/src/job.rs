@@ -14,7 +14,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 use whimbrel_plan::{References, Stream};
 use whimbrel_sharded::program::ChannelId;
-use whimbrel_sharded::runtime::{Execution, Progress, RemoteRuntime, Sink};
+use whimbrel_sharded::runtime::{Execution, Progress, RemoteRuntime, ResultSinks, Sink};
 use whimbrel_sharded::{JobSpec, Options, RuntimeKind};
 
 /// How often a job is asked whether it has ended.
@@ -191,6 +191,6 @@ impl RemoteRuntime for ClusterJob {
         sinks: Vec<Sink>,
         progress: &Progress,
     ) -> Result<Box<dyn Execution>> {
-        fetch(&self.connection, &self.plan, None, sinks, progress)
+        fetch(&self.connection, &self.plan, None, ResultSinks::OfShards(sinks), progress)
     }
 }

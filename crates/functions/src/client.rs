@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 use whimbrel_plan::{References, Stream};
 use whimbrel_sharded::program::Programs;
 use whimbrel_sharded::runtime::{
-    ChosenPlan, Execution, Network, Progress, RemoteRuntime, Sink, TransferCosts,
+    ChosenPlan, Execution, Network, Progress, RemotePart, RemoteRuntime, Sink, TransferCosts,
 };
 use whimbrel_sharded::{JobSpec, Memory, Options};
 
@@ -296,8 +296,9 @@ impl Functions {
 
     /// The functions of the size that serves the goal best, and what a query is expected to take on them.
     fn best_size(&self, stream: &Stream, options: &Options) -> Result<(&Functions, Forecast)> {
+        let part = RemotePart::of(stream)?;
         let forecast = |size: &Functions| {
-            let programs = Programs::new(stream, &size.task_options(stream, options)?)?;
+            let programs = Programs::new(part.stream(), &size.task_options(stream, options)?)?;
             let (_, mut forecast) = size.combined(&programs);
             forecast.memory = (!self.sizes.is_empty()).then_some(size.settings.memory);
             Ok(forecast)
@@ -537,14 +538,8 @@ impl Functions {
         sinks: Vec<Sink>,
         progress: &Progress,
     ) -> Result<Box<dyn Execution>> {
-        let (spec, plan) = self.plan(stream, options)?;
-        if plan.result().len() != sinks.len() {
-            return plan_err!(
-                "the result has {} shards, and there are {} sinks",
-                plan.result().len(),
-                sinks.len()
-            );
-        }
+        let part = RemotePart::of(stream)?;
+        let (spec, plan) = self.plan(part.stream(), options)?;
         let account = Account { began: Instant::now(), prices: self.prices(), bills: self.bills.clone() };
         if is_small(plan.programs.source_bytes(), self.settings.small) {
             let query = SmallQuery::start(stream, options, sinks, progress, Arc::clone(&self.tables))?;
@@ -566,7 +561,7 @@ impl Functions {
             board: Arc::clone(&self.board),
         };
         self.network.0.check_process()?;
-        let ended = coordinator::start(start, self.network.0.handle(), sinks, progress)?;
+        let ended = coordinator::start(start, self.network.0.handle(), part.sinks(sinks)?, progress)?;
         let query = RunningJob { ended, _network: Arc::clone(&self.network) };
         Ok(Box::new(Billed::new(query, account)))
     }

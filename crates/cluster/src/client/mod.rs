@@ -20,7 +20,7 @@ use submit::submit;
 use whimbrel_control::ControlStore;
 use whimbrel_plan::{References, Stream};
 use whimbrel_sharded::Options;
-use whimbrel_sharded::runtime::{Execution, Progress, RemoteRuntime, Sink};
+use whimbrel_sharded::runtime::{Execution, Progress, RemotePart, RemoteRuntime, Sink};
 
 /// A cluster, as a client sees it: all of it, or a virtual cluster.
 #[derive(Clone)]
@@ -136,8 +136,10 @@ impl RemoteRuntime for Cluster {
         progress: &Progress,
     ) -> Result<Box<dyn Execution>> {
         let (connection, references, name) = (&self.connection, &self.references, self.name.as_deref());
+        let part = RemotePart::of(stream)?;
+        let sinks = part.sinks(sinks)?;
         let submitted =
-            submit(connection, references, name, self.schedule, stream, options, Lifetime::Client)?;
+            submit(connection, references, name, self.schedule, part.stream(), options, Lifetime::Client)?;
         fetch(connection, submitted.job.plan(), submitted.lease, sinks, progress)
     }
 }

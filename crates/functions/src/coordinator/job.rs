@@ -3,7 +3,7 @@
 use super::keys::{output_key, spec_key};
 use super::ledger::{Launch, Ledger};
 use super::pending_clean_up::PendingCleanUp;
-use super::result::deliver;
+use super::result::{Shard, deliver};
 use super::schedule::{Schedule, ScheduleSettings};
 use super::stage_cache::StageCache;
 use super::units::{Combining, Reading, Units};
@@ -34,7 +34,7 @@ use tokio::runtime::Handle;
 use tokio::time::{interval, timeout};
 use whimbrel_sharded::JobSpec;
 use whimbrel_sharded::error::panicked;
-use whimbrel_sharded::runtime::{Progress, Sink, spawn};
+use whimbrel_sharded::runtime::{Progress, ResultSinks, spawn};
 
 /// How often the coordinator looks for units that take too long, and whether the query was cancelled.
 const TICK: Duration = Duration::from_millis(50);
@@ -94,7 +94,7 @@ pub struct Start {
 pub fn start(
     start: Start,
     network: &Handle,
-    sinks: Vec<Sink>,
+    sinks: ResultSinks,
     progress: &Progress,
 ) -> Result<Receiver<(Result<()>, Finished)>> {
     let (shards, ready) = unbounded();
@@ -157,7 +157,7 @@ struct Job {
     /// How many rows were read, and how many came too late.
     rows: (u64, u64),
     /// Where ready shards of the result go.
-    shards: Option<Sender<(usize, Option<Input>)>>,
+    shards: Option<Sender<Shard>>,
     pools: Pools,
     bucket: Arc<Bucket>,
     progress: Progress,
@@ -174,7 +174,7 @@ type Running = FuturesUnordered<BoxFuture<'static, Ended>>;
 
 impl Job {
     /// A query that has not begun, and its specification.
-    async fn new(start: Start, shards: Sender<(usize, Option<Input>)>, progress: Progress) -> (Job, JobSpec) {
+    async fn new(start: Start, shards: Sender<Shard>, progress: Progress) -> (Job, JobSpec) {
         let Start { spec, plan, digests, combining, settings, pools, bucket, board } = start;
         let units = Arc::new(Units::of(plan, &combining));
         let mut cache =

@@ -24,6 +24,7 @@ mod local;
 mod network;
 mod pool;
 mod queues;
+mod remote_part;
 mod route;
 mod topology;
 mod wire;
@@ -42,6 +43,7 @@ pub use library::Library;
 pub use local::Local;
 pub use network::Network;
 pub use pool::spawn;
+pub use remote_part::{RemotePart, ResultSinks};
 pub use topology::{Edge, LaneOrigin, Queue, QueueId, Topology};
 pub use wiring::Wiring;
 
