@@ -19,6 +19,11 @@ QUERIES = {
     "tumble": f"select window_end, item, count(*) as n, sum(price) as s from {TUMBLE} group by 1, 2",
     "hop": "select window_start, window_end, count(*) as n from hop(c, time, 5, 20) group by 1, 2",
     "cumulate": "select window_start, window_end, max(price) from cumulate(c, time, 5, 20) group by 1, 2",
+    "uneven hop": """select window_start, window_end, count(*) as n
+        from hop(c, time, 5, 12, closed => 'right') group by 1, 2""",
+    "sparse hop": "select window_end, count(*) as n from hop(c, time, 7, 3, offset => 2) group by 1",
+    "right": """select window_start, window_end, count(*) as n
+        from tumble(c, time, 10, 3, closed => 'right') group by 1, 2""",
     "having": f"select window_end, item from {TUMBLE} group by 1, 2 having count(*) > 1",
     "distinct": f"select distinct window_end, item from {TUMBLE}",
     "median": f"select window_end, median(price) as m from {TUMBLE} group by window_end",

@@ -15,6 +15,8 @@ EVENTS = [(1, "a"), (2, "b"), (7, "a"), (12, "a"), (3, "b"), (31, "a")]
 WINDOWS = {
     "tumble": "select window_start, item, count(*) as n from tumble(c, time, 10) group by window_start, item",
     "hop": "select window_start, window_end, count(*) as n from hop(c, time, 5, 10) group by 1, 2",
+    "uneven": "select window_end, count(*) as n from hop(c, time, 5, 7, offset => 1) group by 1",
+    "right": "select window_end, count(*) as n from tumble(c, time, 5, closed => 'right') group by 1",
     "cumulate": "select window_start, window_end, count(*) as n from cumulate(c, time, 5, 10) group by 1, 2",
     "session": "select window_start, window_end, count(*) as n from session(c, time, 6) group by 1, 2",
 }

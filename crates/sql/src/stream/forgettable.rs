@@ -10,7 +10,7 @@ use datafusion::common::{Result, plan_err};
 use datafusion::logical_expr::LogicalPlan;
 use std::sync::Arc;
 use whimbrel_plan::calendar::CalendarWindows;
-use whimbrel_plan::nodes::{AlterLifetime, Node, node};
+use whimbrel_plan::nodes::{AlterLifetime, LifetimeChange, Node, node};
 use whimbrel_plan::source_of;
 use whimbrel_temporal::{DurationRule, StartRule};
 
@@ -55,6 +55,7 @@ fn check_node(plan: &LogicalPlan) -> Result<()> {
             Node::ReKey(_) | Node::Exchange(_) | Node::Colocated(_) | Node::Combine(_) | Node::WithStart(_),
         ) => Ok(()),
         Some(Node::ChangeLifetimes(of)) if of.keeps_lifetimes() || of.beats().is_some() => Ok(()),
+        Some(Node::ChangeLifetimes(of)) if matches!(of.change, LifetimeChange::Hop(_)) => Ok(()),
         Some(Node::AlterLifetime(alter)) if is_window(alter) => Ok(()),
         _ => plan_err!(
             "emit changes within takes windows whose ends are known beforehand (tumble, hop, cumulate), and joins of rows of \

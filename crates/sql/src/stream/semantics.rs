@@ -480,6 +480,10 @@ fn of_node(plan: &LogicalPlan) -> Result<Liveness> {
         Some(Node::AlterLifetime(alter)) => of_window(alter),
         Some(Node::ChangeLifetimes(changed)) => match &changed.change {
             LifetimeChange::Chop(beats) => of_chop(plan, &changed.input, beats),
+            LifetimeChange::Hop(windows) => from(&changed.input, |instants| {
+                check_event_time(&instants)?;
+                Ok(Instants::results(Lifetime::Ticks(windows.hop)))
+            }),
             _ if changed.keeps_lifetimes() => liveness(&changed.input),
             LifetimeChange::PointAtEnd => from(&changed.input, |_| Ok(Instants::results(Lifetime::Ticks(1)))),
             _ => Ok(Liveness::Unknown),

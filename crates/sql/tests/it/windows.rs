@@ -74,6 +74,80 @@ fn cumulating_windows() {
     );
 }
 
+/// The clicks of each window among these that has some: its start, its end, and their number, in order.
+fn counted(windows: impl Iterator<Item = (i64, i64)>, closed: &str) -> Vec<String> {
+    let is_in = |time: i64, (start, end): (i64, i64)| match closed {
+        "left" => start <= time && time < end,
+        _ => start < time && time <= end,
+    };
+    let count = |window| [1, 2, 7, 12, 13, 31].into_iter().filter(|time| is_in(*time, window)).count();
+    let rows = windows.map(|window| (window, count(window))).filter(|(_, count)| *count > 0);
+    let mut rows: Vec<String> = rows.map(|((start, end), count)| format!("{start} {end} {count}")).collect();
+    rows.sort();
+    rows
+}
+
+#[test]
+fn windows_lie_where_they_are_asked_to() {
+    for (offset, closed) in [(0, "right"), (4, "left"), (-3, "right"), (25, "left")] {
+        let check = |function: &str, sizes: &str, windows: &mut dyn Iterator<Item = (i64, i64)>| {
+            let sql = format!(
+                "select window_start, window_end, count(*) as n from {function}(clicks, time, {sizes}, offset => {offset}, \
+                 closed => '{closed}') group by window_start, window_end"
+            );
+            let expected = counted(windows, closed);
+            both(&sql, &expected.iter().map(String::as_str).collect::<Vec<_>>());
+        };
+        let every = |step: i64| (-40..40).map(move |k| offset + k * step);
+        for size in [1, 6, 10] {
+            check("tumble", &size.to_string(), &mut every(size).map(|start| (start, start + size)));
+        }
+        // Sizes that are multiples of the slide, sizes that are not, and some below it.
+        for (slide, size) in [(5, 10), (1, 3), (3, 10), (4, 7), (4, 5), (7, 3), (10, 1)] {
+            let mut windows = every(slide).map(|start| (start, start + size));
+            check("hop", &format!("{slide}, {size}"), &mut windows);
+        }
+        for (step, size) in [(5, 10), (1, 4)] {
+            let of_one = |start| (1..=size / step).map(move |steps| (start, start + steps * step));
+            check("cumulate", &format!("{step}, {size}"), &mut every(size).flat_map(of_one));
+        }
+    }
+}
+
+#[test]
+fn arguments_that_may_be_left_out() {
+    let windows = |arguments: &str| {
+        let sql = format!(
+            "select window_start, count(*) as n from tumble({arguments}) group by window_start order by window_start"
+        );
+        run(&mut table(), &sql)
+    };
+    let expected = ["-7 2", "3 2", "13 1", "23 1"];
+    // Flink has the offset after the size.
+    assert_eq!(windows("table clicks, descriptor(time), 10, 3"), expected);
+    assert_eq!(
+        windows("data => table clicks, timecol => descriptor(time), offset => 3, size => 10"),
+        expected
+    );
+    assert_eq!(windows("clicks, time, 10, closed => 'LEFT', offset => -7"), expected);
+    for (arguments, reason) in [
+        ("clicks, time, 10, 3, 4", "offset is given twice"),
+        ("clicks, time, 10, 3, offset => 3", "offset is given twice"),
+        (
+            "clicks, time, 10, closed => 'both'",
+            "closed 'left', [start, end), or 'right', (start, end], not 'both'",
+        ),
+        ("clicks, time, 10, offset => 'Mars/Phobos'", "offset"),
+        ("clicks, time, 10, length => 1", "data, timecol, size, offset, zone, closed"),
+    ] {
+        let sql = format!("select * from tumble({arguments})");
+        let error = wrong(&mut table(), &sql);
+        assert!(error.contains(reason), "{sql}: {error}");
+    }
+    let error = wrong(&mut table(), "select * from session(clicks, time, 10, closed => 'left')");
+    assert!(error.contains("there is no argument closed"), "{error}");
+}
+
 #[test]
 fn sessions() {
     both(
@@ -108,7 +182,7 @@ fn wrong_windows() {
     let mut session = table();
     assert!(wrong(&mut session, "select * from tumble(clicks, time)").contains("tumble(table, time, size)"));
     assert!(wrong(&mut session, "select * from tumble(clicks, itme, 5)").contains("itme"));
-    assert!(wrong(&mut session, "select * from hop(clicks, time, 3, 10)").contains("multiple"));
+    assert!(wrong(&mut session, "select * from cumulate(clicks, time, 3, 10)").contains("multiple"));
     assert!(
         wrong(&mut session, "select * from tumble(clicks, time, interval '1 month')")
             .contains("logical clock")
@@ -121,6 +195,8 @@ fn the_columns_of_a_window_are_named_once() {
     for sql in [
         "select item, window_start, window_end, count(*) as n from tumble(clicks, time, 10) group by item, window_start, window_end",
         "select window_end, count(*) as n from hop(clicks, time, 5, 10) group by window_end",
+        "select window_end, count(*) as n from hop(clicks, time, 5, 12, offset => 1) group by window_end",
+        "select window_end, count(*) as n from hop(clicks, time, 5, 3, closed => 'right') group by window_end",
         "select window_end, count(*) as n from cumulate(clicks, time, 5, 10) group by window_end",
     ] {
         let plan = query(&mut stream(), sql).plan().display_indent().to_string();

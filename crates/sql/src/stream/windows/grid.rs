@@ -9,16 +9,30 @@ use whimbrel_plan::duration::Every;
 /// A row is in so many windows at most.
 const MANY: i64 = 10_000;
 
-/// How many slides there are in a window of `hop`.
+/// How long windows of `hop` are.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Hops {
+    /// In how many windows a row is at most.
+    pub windows: i64,
+    /// The size in ticks, if it is no multiple of the slide, so that windows do not end where others begin.
+    pub uneven: Option<i64>,
+}
+
+/// How long windows of `hop` are that begin on a grid.
 ///
 /// # Errors
-/// `Plan` if the size is not a multiple of the slide, or a row would be in too many windows.
-pub(super) fn hops(slide: &Grid, size: &Duration, clock: &DataType, zone: Option<&str>) -> Result<i64> {
+/// `Plan` if the size is no length of time, or a row would be in too many windows.
+pub(super) fn hops(slide: &Grid, size: &Duration, clock: &DataType, zone: Option<&str>) -> Result<Hops> {
     match slide {
         Grid::Ticks { hop, .. } => {
-            fits(("slide", *hop), ("size", size_in_ticks(size, clock, zone, "hop: size")?), "hop")
+            let size = size_in_ticks(size, clock, zone, "hop: size")?;
+            let (whole, rest) = (size / hop, size % hop);
+            let uneven = (rest != 0).then_some(size);
+            Ok(Hops { windows: few(whole + i64::from(rest != 0), "hop")?, uneven })
         }
-        Grid::Calendar(calendar) => few(calendar.times_in(size, "hop: size")?, "hop"),
+        Grid::Calendar(calendar) => {
+            Ok(Hops { windows: few(calendar.times_in(size, "hop: size")?, "hop")?, uneven: None })
+        }
     }
 }
 
@@ -31,7 +45,10 @@ pub(super) fn steps(step: &Grid, size: &Grid, clock: &DataType) -> Result<i64> {
     const NAME: &str = "cumulate";
     match (step, size) {
         (Grid::Ticks { hop, offset }, Grid::Ticks { hop: size, offset: begin }) => {
-            let times = fits(("step", *hop), ("size", *size), NAME)?;
+            if size % hop != 0 {
+                return plan_err!("{NAME}: the size has to be a multiple of the step");
+            }
+            let times = few(size / hop, NAME)?;
             match (begin - offset) % hop {
                 0 => Ok(times),
                 _ => begin_apart(),
@@ -103,14 +120,6 @@ fn fewest_days(every: Every) -> i64 {
     match every {
         Every::Days(days) => days.into(),
         Every::Months(months) => i64::from(months) * 28,
-    }
-}
-
-/// Lengths in ticks, of which the larger has to be a multiple of the smaller; how often it fits.
-fn fits(small: (&str, i64), large: (&str, i64), name: &str) -> Result<i64> {
-    match large.1 % small.1 {
-        0 => few(large.1 / small.1, name),
-        _ => plan_err!("{name}: the {} has to be a multiple of the {}", large.0, small.0),
     }
 }
 

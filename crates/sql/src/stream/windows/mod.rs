@@ -8,39 +8,76 @@
 //! Over a table they are expressions of each row (`table`). Over a stream with time they are the nodes of the
 //! fluent builder (`stream`): a row lives from the end of its window, when the result of the window is final.
 //!
-//! Days and months are those of the column's zone, or of the argument `zone`.
+//! Days and months are those of the column's zone, or of the argument `zone`. Windows begin `offset` later
+//! than usual, and are closed left, `[start, end)`, unless `closed => 'right'` makes them `(start, end]`.
 
+mod arguments;
 mod grid;
 mod result;
 mod stream;
 mod table;
 
+pub(super) use arguments::length;
 pub(crate) use result::lift_window_columns;
 pub(super) use stream::check_time_column;
 
-use super::durations;
 use crate::columns::with_unique_names;
-use datafusion::common::{DFSchema, Result, ScalarValue, plan_err};
+use arguments::{Arguments, Choice, Signature, column, factor, place};
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::{DFSchema, Result, plan_err};
 use datafusion::logical_expr::planner::{
     PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning,
 };
-use datafusion::logical_expr::{Expr, LogicalPlan};
-use datafusion::sql::sqlparser::ast::{
-    self, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectName, TableAlias, TableFactor, Value,
-};
-use whimbrel_plan::calendar::check_zone;
+use datafusion::logical_expr::{Expr, LogicalPlan, lit};
+use datafusion::sql::sqlparser::ast::{self, FunctionArg, FunctionArguments, TableAlias, TableFactor};
+use whimbrel_plan::calendar::Grid;
 use whimbrel_plan::{Duration, properties};
+use whimbrel_temporal::Closed;
 
 use super::window_nodes::{END, START};
 use crate::syntax::WINDOW_FUNCTIONS;
 
-/// The arguments of a window function: the window, and the zone of its days, if one is named.
+/// The arguments of a window function.
 #[derive(Debug)]
 struct Request {
     /// The window.
     window: Window,
-    /// The zone of its days and months.
+    /// Where windows lie.
+    place: Place,
+}
+
+/// Where windows lie in time. Sessions lie where their rows do.
+#[derive(Debug)]
+struct Place {
+    /// How much later than usual they begin.
+    offset: Duration,
+    /// The zone of their days and months; none: that of the time.
     zone: Option<String>,
+    /// On which side they are closed.
+    closed: Closed,
+}
+
+impl Default for Place {
+    fn default() -> Place {
+        Place { offset: Duration::Ticks(0), zone: None, closed: Closed::Left }
+    }
+}
+
+impl Place {
+    /// Where windows begin that do so every `hop`.
+    fn grid(&self, hop: &Duration, clock: &DataType, what: &str) -> Result<Grid> {
+        let offset = self.offset.ticks(clock, "windows: offset")?;
+        Grid::new(hop, offset, clock, self.zone.as_deref(), what)
+    }
+
+    /// The instant, in ticks, by which the window of a row is found that is closed left. What is closed right
+    /// has the rows of the tick after its own, and not those of its first.
+    fn closed_left(&self, ticks: Expr) -> Expr {
+        match self.closed {
+            Closed::Left => ticks,
+            Closed::Right => ticks - lit(1_i64),
+        }
+    }
 }
 
 /// A kind of window.
@@ -97,31 +134,39 @@ fn call(relation: &TableFactor) -> Option<(&'static str, Vec<FunctionArg>, Optio
     Some((known, args, alias.clone()))
 }
 
+/// How a window function is called.
+fn signature(function: &'static str) -> Signature {
+    let (usage, names): (_, &[&str]) = match function {
+        "tumble" => ("tumble(table, time, size)", &["data", "timecol", "size"]),
+        "hop" => ("hop(table, time, slide, size)", &["data", "timecol", "slide", "size"]),
+        "cumulate" => ("cumulate(table, time, step, size)", &["data", "timecol", "step", "size"]),
+        _ => ("session(table, time, gap, key…)", &["data", "timecol", "gap"]),
+    };
+    let choices: &[Choice] = if function == "session" { &[] } else { &Choice::ALL };
+    Signature { function, usage, names, choices }
+}
+
 /// The rows of a table or a stream with the columns of their windows.
 fn plan_windows(
     name: &'static str,
     args: Vec<FunctionArg>,
     context: &mut dyn RelationPlannerContext,
 ) -> Result<LogicalPlan> {
-    let (usage, names): (&str, &[&str]) = match name {
-        "tumble" => ("tumble(table, time, size)", &["data", "timecol", "size", "zone"]),
-        "hop" => ("hop(table, time, slide, size)", &["data", "timecol", "slide", "size", "zone"]),
-        "cumulate" => ("cumulate(table, time, step, size)", &["data", "timecol", "step", "size", "zone"]),
-        _ => ("session(table, time, gap, key…)", &["data", "timecol", "gap"]),
-    };
-    let given = by_position(name, args, names, usage)?;
-    let [relation, time, rest @ ..] = given.as_slice() else {
+    let signature = signature(name);
+    let Arguments { places, named } = Arguments::of(args, &signature)?;
+    let usage = signature.usage;
+    let [relation, time, rest @ ..] = places.as_slice() else {
         return plan_err!("{name}: an argument is missing; write {usage}");
     };
     let input = with_unique_names(context.plan(factor(relation, usage)?)?)?;
     let time = column(time, &input, context, name)?;
     let mut literal = |arg: &ast::Expr| context.sql_to_expr(arg.clone(), &DFSchema::empty());
     let mut long = |arg: &ast::Expr| length(arg, literal(arg)?, name);
-    let (window, zone) = match (name, rest) {
-        ("tumble", [size, zone @ ..]) => (Window::Tumble { size: long(size)? }, zone),
-        ("hop", [slide, size, zone @ ..]) => (Window::Hop { slide: long(slide)?, size: long(size)? }, zone),
-        ("cumulate", [step, size, zone @ ..]) => {
-            (Window::Cumulate { step: long(step)?, size: long(size)? }, zone)
+    let (window, more) = match (name, rest) {
+        ("tumble", [size, more @ ..]) => (Window::Tumble { size: long(size)? }, more),
+        ("hop", [slide, size, more @ ..]) => (Window::Hop { slide: long(slide)?, size: long(size)? }, more),
+        ("cumulate", [step, size, more @ ..]) => {
+            (Window::Cumulate { step: long(step)?, size: long(size)? }, more)
         }
         ("session", [gap, key @ ..]) => {
             let gap = long(gap)?;
@@ -130,12 +175,7 @@ fn plan_windows(
         }
         _ => return plan_err!("{name}: these are not its arguments; write {usage}"),
     };
-    let zone = match zone {
-        [] => None,
-        [zone] => Some(zone_name(zone, context.sql_to_expr(zone.clone(), &DFSchema::empty())?, name)?),
-        _ => return plan_err!("{name}: these are not its arguments; write {usage}"),
-    };
-    let request = Request { window, zone };
+    let request = Request { window, place: place(more, named, context, &signature)? };
     for new in [START, END] {
         if input.schema().index_of_column_by_name(None, new).is_some() {
             return plan_err!("{name}: there is a column {new:?} already; give it another name first");
@@ -144,125 +184,5 @@ fn plan_windows(
     match properties(&input)?.time {
         Some(_) => stream::with_windows(input, &time, &request),
         None => table::with_windows(input, &time, &request),
-    }
-}
-
-/// The arguments in the places that their names say, Flink's; those without a name follow what is before
-/// them.
-fn by_position(
-    function: &str,
-    args: Vec<FunctionArg>,
-    names: &[&str],
-    usage: &str,
-) -> Result<Vec<ast::Expr>> {
-    let mut places: Vec<Option<ast::Expr>> = Vec::new();
-    for arg in args {
-        let (place, expr) = match arg {
-            FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => (places.len(), expr),
-            FunctionArg::Named { name, arg: FunctionArgExpr::Expr(expr), .. } => {
-                let known = names.iter().position(|known| name.value.eq_ignore_ascii_case(known));
-                let Some(place) = known else {
-                    return plan_err!(
-                        "{function}: there is no argument {name}; write {usage}, or with the names {}",
-                        names.join(", ")
-                    );
-                };
-                (place, expr)
-            }
-            other => return plan_err!("{function}: {other} is no argument; write {usage}"),
-        };
-        if places.len() <= place {
-            places.resize(place + 1, None);
-        }
-        if places[place].replace(expr).is_some() {
-            return plan_err!("{function}: {} is given twice; write {usage}", names[place]);
-        }
-    }
-    match places.into_iter().collect() {
-        Some(places) => Ok(places),
-        None => plan_err!("{function}: an argument is missing; write {usage}"),
-    }
-}
-
-/// The relation that an argument names: a table, a file, a query in parentheses, or another window.
-fn factor(relation: &ast::Expr, usage: &str) -> Result<TableFactor> {
-    let table = |name: ObjectName| TableFactor::Table {
-        name,
-        alias: None,
-        args: None,
-        with_hints: vec![],
-        version: None,
-        with_ordinality: false,
-        partitions: vec![],
-        json_path: None,
-        sample: None,
-        index_hints: vec![],
-    };
-    Ok(match relation {
-        ast::Expr::Identifier(name) => table(ObjectName::from(vec![name.clone()])),
-        ast::Expr::CompoundIdentifier(parts) => table(ObjectName::from(parts.clone())),
-        ast::Expr::Value(value) => match &value.value {
-            Value::SingleQuotedString(path) => {
-                table(ObjectName::from(vec![ast::Ident::with_quote('\'', path.clone())]))
-            }
-            other => return plan_err!("{other} is no table; write {usage}"),
-        },
-        ast::Expr::Subquery(query) => {
-            TableFactor::Derived { lateral: false, subquery: query.clone(), alias: None, sample: None }
-        }
-        ast::Expr::Function(function) if matches!(function.args, FunctionArguments::List(_)) => {
-            TableFactor::TableFunction { expr: relation.clone(), alias: None }
-        }
-        other => return plan_err!("{other} is no table; write {usage}"),
-    })
-}
-
-/// The name of the column that an argument is.
-fn column(
-    arg: &ast::Expr,
-    input: &LogicalPlan,
-    context: &mut dyn RelationPlannerContext,
-    name: &str,
-) -> Result<String> {
-    match context.sql_to_expr(arg.clone(), input.schema())? {
-        Expr::Column(column) => Ok(column.name),
-        _ => plan_err!("{name}: {arg} is no column of the table"),
-    }
-}
-
-/// `'America/New_York'`.
-fn zone_name(arg: &ast::Expr, expr: Expr, name: &str) -> Result<String> {
-    match expr {
-        Expr::Literal(ScalarValue::Utf8(Some(zone)), _) => {
-            check_zone(&zone)?;
-            Ok(zone)
-        }
-        _ => plan_err!(
-            "{name}: {arg} is no time zone; write its name, 'America/New_York' (windows have no offset)"
-        ),
-    }
-}
-
-/// `interval '5' minute`, `'5 minutes'`, or on a logical clock `5`.
-pub(super) fn length(arg: &ast::Expr, expr: Expr, name: &str) -> Result<Duration> {
-    let no = || {
-        plan_err!("{name}: {arg} is no length of time; write interval '5' minute, or on a logical clock 5")
-    };
-    let Expr::Literal(value, _) = expr else { return no() };
-    match value {
-        ScalarValue::IntervalMonthDayNano(Some(interval)) => Ok(Duration::Interval {
-            months: interval.months,
-            days: interval.days,
-            nanos: interval.nanoseconds,
-        }),
-        ScalarValue::IntervalDayTime(Some(interval)) => Ok(Duration::Interval {
-            months: 0,
-            days: interval.days,
-            nanos: i64::from(interval.milliseconds) * 1_000_000,
-        }),
-        ScalarValue::IntervalYearMonth(Some(months)) => Ok(Duration::Interval { months, days: 0, nanos: 0 }),
-        ScalarValue::Int64(Some(ticks)) => Ok(Duration::Ticks(ticks)),
-        ScalarValue::Utf8(Some(text)) => Ok(durations::duration(&text)),
-        _ => no(),
     }
 }

@@ -103,6 +103,12 @@ fn hops(alter: &AlterLifetime, beats: &Grid) -> bool {
     windows.is_some_and(|windows| *beats == Grid::Calendar(windows.calendar))
 }
 
+/// Whether these are windows that end at beats, and begin between them.
+fn uneven_hops(change: &LifetimeChange, beats: &Grid) -> bool {
+    let LifetimeChange::Hop(windows) = change else { return false };
+    *beats == Grid::Ticks { hop: windows.hop, offset: windows.offset }
+}
+
 impl<'a> Windowed<'a> {
     /// The aggregate with its windows; `None` if its columns cannot be lifted.
     fn of(aggregate: &'a Aggregate) -> Result<Option<Windowed<'a>>> {
@@ -134,6 +140,7 @@ impl<'a> Windowed<'a> {
             }
             (_, beats) => match node(self.rows) {
                 Some(Node::AlterLifetime(alter)) => is_cumulate(alter) || hops(alter, beats),
+                Some(Node::ChangeLifetimes(changed)) => uneven_hops(&changed.change, beats),
                 _ => false,
             },
         })

@@ -3,16 +3,16 @@
 //! A row lives from the end of its window until the next window of its kind ends, so that the rows of one
 //! window are alive at an instant, and an aggregate at that instant is one over this window.
 
-use super::{Request, Window, grid};
+use super::{Place, Request, Window, grid};
 use crate::stream::semantics::{Liveness, liveness};
 use crate::stream::window_nodes::{CUMULATE, END, SESSION_START, START};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{Result, ScalarValue, internal_err, plan_err};
 use datafusion::logical_expr::{Expr, LogicalPlan, cast, lit};
 use whimbrel_plan::calendar::Grid;
-use whimbrel_plan::nodes::{AlterLifetime, ChangeLifetimes, LifetimeChange, extension};
+use whimbrel_plan::nodes::{AlterLifetime, ChangeLifetimes, HoppingWindows, LifetimeChange, extension};
 use whimbrel_plan::{Duration, Stream, column};
-use whimbrel_temporal::{Closed, DurationRule, StartRule};
+use whimbrel_temporal::{DurationRule, StartRule};
 
 /// The rows of a stream with the columns of their windows.
 ///
@@ -24,25 +24,35 @@ pub(super) fn with_windows(input: LogicalPlan, time: &str, request: &Request) ->
         return internal_err!("windows over a stream need its time");
     };
     check_time_column(&stream, time, &clock)?;
-    let zone = request.zone.as_deref();
-    let grid = |hop: &Duration, what: &str| Grid::new(hop, 0, &clock, zone, what);
+    let Place { offset, zone, closed } = &request.place;
+    let (zone, closed) = (zone.as_deref(), *closed);
+    let grid = |hop: &Duration, what: &str| request.place.grid(hop, &clock, what);
     let windowed = match &request.window {
         Window::Tumble { size } => {
-            let windows = stream.tumbling_in(size.clone(), 0, Closed::Left, zone)?.with_start(END)?;
+            let windows = stream.tumbling_in(size.clone(), offset.clone(), closed, zone)?.with_start(END)?;
             with_window_columns(&stream, &windows, start(&grid(size, "tumble: size")?, 1, &clock))?
         }
         Window::Hop { slide, size } => {
             let beats = grid(slide, "hop: slide")?;
-            let times = grid::hops(&beats, size, &clock, zone)?;
-            let rows = stream.hopping_in(size.clone(), slide.clone(), 0, Closed::Left, zone)?;
-            let windows = chop(rows.plan().clone(), &beats)?.with_start(END)?;
-            with_window_columns(&stream, &windows, start(&beats, times, &clock))?
+            let hops = grid::hops(&beats, size, &clock, zone)?;
+            match (hops.uneven, &beats) {
+                (Some(size), Grid::Ticks { hop, offset }) => {
+                    let offset = (offset + size % hop) % hop;
+                    uneven_hops(&stream, HoppingWindows { size, hop: *hop, offset, closed }, &clock)?
+                }
+                _ => {
+                    let rows =
+                        stream.hopping_in(size.clone(), slide.clone(), offset.clone(), closed, zone)?;
+                    let windows = chop(rows.plan().clone(), &beats)?.with_start(END)?;
+                    with_window_columns(&stream, &windows, start(&beats, hops.windows, &clock))?
+                }
+            }
         }
         Window::Cumulate { step, size } => {
             let label = format!("{CUMULATE}step {step} size {size}");
             let (step, size) = (grid(step, "cumulate: step")?, grid(size, "cumulate: size")?);
             grid::steps(&step, &size, &clock)?;
-            cumulate(&stream, &step, &size, label, &clock)?
+            cumulate(&stream, &step, &size, label, &clock, &request.place)?
         }
         Window::Session { gap, key } => session(&stream, gap, key)?,
     };
@@ -102,14 +112,29 @@ fn chop(rows: LogicalPlan, beats: &Grid) -> Result<Stream> {
     Stream::from_plan(extension(ChangeLifetimes::try_new(rows, LifetimeChange::Chop(beats.clone()))?))
 }
 
+/// Windows that end on a grid, and begin between its instants.
+fn uneven_hops(stream: &Stream, windows: HoppingWindows, clock: &DataType) -> Result<Stream> {
+    let HoppingWindows { size, hop, offset, .. } = windows;
+    let rows = ChangeLifetimes::try_new(stream.plan().clone(), LifetimeChange::Hop(windows))?;
+    let rows = chop(extension(rows), &Grid::Ticks { hop, offset })?.with_start(END)?;
+    with_window_columns(stream, &rows, minus(column(END), size, clock))
+}
+
 /// A row lives in pieces, from the end of its first window on. The last and largest one lives until the next
 /// step, as all do.
-fn cumulate(stream: &Stream, step: &Grid, size: &Grid, label: String, clock: &DataType) -> Result<Stream> {
-    let row_time = || column("start");
+fn cumulate(
+    stream: &Stream,
+    step: &Grid,
+    size: &Grid,
+    label: String,
+    clock: &DataType,
+    place: &Place,
+) -> Result<Stream> {
+    let row_time = || place.closed_left(column("start"));
     let last_end = size.boundary(row_time(), lit(1_i64));
     let duration = step.boundary(last_end, lit(1_i64)) - step.boundary(row_time(), lit(1_i64));
     let first = match step {
-        Grid::Ticks { hop, offset } => StartRule::Snap { hop: *hop, offset: *offset, closed: Closed::Left },
+        Grid::Ticks { hop, offset } => StartRule::Snap { hop: *hop, offset: *offset, closed: place.closed },
         Grid::Calendar(calendar) => StartRule::By(calendar.boundary(row_time(), lit(1_i64))),
     };
     let rows = AlterLifetime::try_new(stream.plan().clone(), first, DurationRule::ByStart(duration), label)?;

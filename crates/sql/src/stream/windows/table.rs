@@ -1,7 +1,8 @@
 //! Windows over a table, as expressions. Instants are in ticks of their type, so that logical clocks and
 //! timestamps of any unit are one case.
 
-use super::{Request, Window, grid};
+use super::grid::{self, Hops};
+use super::{Request, Window};
 use crate::stream::emit;
 use crate::stream::window_nodes::{END, START};
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
@@ -44,13 +45,13 @@ pub(super) fn with_windows(input: LogicalPlan, time: &str, request: &Request) ->
         }
     };
     let names: Vec<String> = input.schema().fields().iter().map(|f| f.name().clone()).collect();
-    let ticks = cast(cast(column(time), clock.clone()), DataType::Int64).alias(TICKS);
+    let ticks = cast(cast(column(time), clock.clone()), DataType::Int64);
+    let ticks = request.place.closed_left(ticks).alias(TICKS);
     let timed = LogicalPlanBuilder::from(input)
         // A row without a time is in no window.
         .filter(column(time).is_not_null())?
         .project(names.iter().map(column).chain([ticks]).collect::<Vec<_>>())?;
-    let zone = request.zone.as_deref();
-    let grid = |hop: &Duration, what: &str| Grid::new(hop, 0, &clock, zone, what);
+    let grid = |hop: &Duration, what: &str| request.place.grid(hop, &clock, what);
     let mut retention = 0;
     let (plan, start, end) = match &request.window {
         Window::Tumble { size } => {
@@ -60,9 +61,9 @@ pub(super) fn with_windows(input: LogicalPlan, time: &str, request: &Request) ->
         }
         Window::Hop { slide, size } => {
             let slide = grid(slide, "hop: slide")?;
-            let times = grid::hops(&slide, size, &clock, zone)?;
-            retention = grid::longest(&slide, times, &clock)?;
-            hop(timed, &names, &slide, times)?
+            let hops = grid::hops(&slide, size, &clock, request.place.zone.as_deref())?;
+            retention = grid::longest(&slide, hops.windows, &clock)?;
+            hop(timed, &names, &slide, hops)?
         }
         Window::Cumulate { step, size } => {
             let (step, size) = (grid(step, "cumulate: step")?, grid(size, "cumulate: size")?);
@@ -89,10 +90,17 @@ fn repeated(input: LogicalPlanBuilder, names: &[String], times: i64) -> Result<L
 type Placed = (LogicalPlanBuilder, Expr, Expr);
 
 /// Windows of `hop`.
-fn hop(timed: LogicalPlanBuilder, names: &[String], slide: &Grid, times: i64) -> Result<Placed> {
+fn hop(timed: LogicalPlanBuilder, names: &[String], slide: &Grid, hops: Hops) -> Result<Placed> {
+    let Hops { windows, uneven } = hops;
     let start = slide.boundary(column(TICKS), lit(0_i64) - column(BACK));
-    let end = slide.boundary(column(TICKS), lit(times) - column(BACK));
-    Ok((repeated(timed, names, times)?, start, end))
+    let rows = repeated(timed, names, windows)?;
+    match uneven {
+        None => Ok((rows, start, slide.boundary(column(TICKS), lit(windows) - column(BACK)))),
+        Some(size) => {
+            let end = start.clone() + lit(size);
+            Ok((rows.filter(column(TICKS).lt(end.clone()))?, start, end))
+        }
+    }
 }
 
 /// Windows of `cumulate`.
