@@ -51,11 +51,15 @@ fn measure(lifetime: i64) -> Result<()> {
         let mut out = Vec::new();
         pairs = 0;
         let begin = Instant::now();
+        let rows = |message: Message| if let Message::Batch(batch) = message { batch.len() } else { 0 };
         for (left, right) in left.iter().zip(&right) {
-            join.push(0, left.clone(), &mut out)?;
-            join.push(1, right.clone(), &mut out)?;
-            let rows = |message: Message| if let Message::Batch(batch) = message { batch.len() } else { 0 };
-            pairs += out.drain(..).map(rows).sum::<usize>();
+            for (input, message) in [(0, left), (1, right)] {
+                join.push(input, message.clone(), &mut out)?;
+                while !out.is_empty() {
+                    pairs += out.drain(..).map(rows).sum::<usize>();
+                    join.proceed(&mut out)?;
+                }
+            }
         }
         rates.push(EVENTS as f64 / begin.elapsed().as_secs_f64() / 1e6);
     }

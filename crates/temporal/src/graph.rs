@@ -126,12 +126,14 @@ impl Graph {
             match self.nodes[node].targets[i] {
                 Target::Output(output) => out.push((output, message.clone())),
                 Target::Node(target, input) => {
+                    let Some(operator) = self.nodes[target].operator.clone() else { continue };
                     let mut produced = Vec::new();
-                    if let Some(operator) = &self.nodes[target].operator {
-                        lock(operator).push(input, message.clone(), &mut produced)?;
-                    }
-                    for message in produced {
-                        self.deliver(target, message, out)?;
+                    lock(&operator).push(input, message.clone(), &mut produced)?;
+                    while !produced.is_empty() {
+                        for message in produced.drain(..) {
+                            self.deliver(target, message, out)?;
+                        }
+                        lock(&operator).proceed(&mut produced)?;
                     }
                 }
             }

@@ -34,6 +34,7 @@ mod key;
 mod merge;
 pub mod operator;
 pub mod operators;
+mod pieces;
 pub mod places;
 mod runs;
 mod synopsis;

@@ -40,12 +40,23 @@ pub trait Operator: Send {
         Vec::new()
     }
 
-    /// Takes the next message of an input and appends to `out` what follows from it.
+    /// Takes the next message of an input and appends to `out` what follows from it, or the first of that:
+    /// the rest comes by [`proceed`](Operator::proceed).
     ///
     /// # Errors
     /// `Execution` if the data cannot be computed with (it names the expression or column); the operator must
     /// not be pushed to again.
     fn push(&mut self, input: usize, message: Message, out: &mut Vec<Message>) -> Result<()>;
+
+    /// Appends more of what follows from the message that was pushed last; nothing if there is no more. One
+    /// whose results may be much longer than its input hands them out piece by piece, so that each is used
+    /// before the next is made. After a push that has appended something it is asked until nothing comes.
+    ///
+    /// # Errors
+    /// As [`push`](Operator::push).
+    fn proceed(&mut self, _out: &mut Vec<Message>) -> Result<()> {
+        Ok(())
+    }
 
     /// The operator's state; [`restore`](Operator::restore)d into a new operator of the same construction, it
     /// goes on as this one would.

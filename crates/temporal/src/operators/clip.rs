@@ -72,9 +72,10 @@ impl Pairing for State {
         |group| self.left.is_empty(group)
     }
 
-    fn flush(&mut self, out: &mut Vec<Message>) -> Result<()> {
+    fn flush(&mut self, out: &mut Vec<Message>) -> Result<bool> {
         self.rows.flush(&self.left, out)?;
-        self.left.tidy()
+        self.left.tidy()?;
+        Ok(false)
     }
 }
 

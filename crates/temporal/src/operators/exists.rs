@@ -100,9 +100,10 @@ impl Pairing for State {
         }
     }
 
-    fn flush(&mut self, out: &mut Vec<Message>) -> Result<()> {
+    fn flush(&mut self, out: &mut Vec<Message>) -> Result<bool> {
         self.rows.flush(&self.left, out)?;
-        self.left.tidy()
+        self.left.tidy()?;
+        Ok(false)
     }
 }
 

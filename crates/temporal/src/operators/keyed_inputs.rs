@@ -24,6 +24,8 @@ pub(crate) struct KeyedInputs {
     merge: TimeMerge<KeyedBatch>,
     /// None: no row has come yet.
     groups: Option<NumberedKeys>,
+    /// The punctuation that follows what the state is about to emit.
+    passed: Option<Time>,
 }
 
 /// How the rows of a side are told apart.
@@ -156,15 +158,21 @@ pub(crate) trait Pairing {
     /// Tells whether nothing is known of a group at present.
     fn empty_groups(&self) -> impl Fn(u32) -> bool;
 
-    /// Emits what follows from what has happened before the present.
-    fn flush(&mut self, out: &mut Vec<Message>) -> Result<()>;
+    /// Whether there is so much to emit that it should be, before more rows arrive.
+    fn is_full(&self) -> bool {
+        false
+    }
+
+    /// Emits what follows from what has happened before the present, or the first of it; whether more is
+    /// left.
+    fn flush(&mut self, out: &mut Vec<Message>) -> Result<bool>;
 }
 
 impl KeyedInputs {
     /// A row's key are these columns of its side.
     pub fn new(left_key: Vec<usize>, right_key: Vec<usize>) -> KeyedInputs {
         let keys = [left_key, right_key].map(|columns| KeyColumns { columns, nulls_equal: false });
-        KeyedInputs { keys, merge: TimeMerge::of(2), groups: None }
+        KeyedInputs { keys, merge: TimeMerge::of(2), groups: None, passed: None }
     }
 
     /// The same, but the order of the rows of an instant means nothing.
@@ -177,7 +185,7 @@ impl KeyedInputs {
         KeyedInputs { keys: self.keys.map(|keys| KeyColumns { nulls_equal: true, ..keys }), ..self }
     }
 
-    /// Takes the next message of an input and appends to `out` what follows from it.
+    /// Takes the next message of an input and appends to `out` what follows from it, or the first of that.
     pub fn push(
         &mut self,
         state: &mut impl Pairing,
@@ -189,15 +197,23 @@ impl KeyedInputs {
             Message::Batch(batch) => self.wait(input, batch)?,
             Message::Punctuation(time) => self.merge.punctuate(input, time),
         }
+        self.proceed(state, out)
+    }
+
+    /// Appends more of what follows; nothing if there is no more.
+    pub fn proceed(&mut self, state: &mut impl Pairing, out: &mut Vec<Message>) -> Result<()> {
         loop {
+            if (self.passed.is_some() || state.is_full()) && state.flush(out)? {
+                return Ok(());
+            }
+            out.extend(self.passed.take().map(Message::Punctuation));
             if let Some(side) = self.merge.first() {
                 self.arrive(state, side)?;
             } else if let Some(time) = self.merge.punctuation() {
                 state.advance(time);
-                state.flush(out)?;
-                out.push(Message::Punctuation(time));
+                self.passed = Some(time);
             } else {
-                return state.flush(out);
+                return state.flush(out).map(|_| ());
             }
         }
     }
@@ -214,10 +230,10 @@ impl KeyedInputs {
         Ok(())
     }
 
-    /// Hands the rows of one side that are next of all to the state, instant by instant.
+    /// Hands the rows of one side that are next of all to the state, instant by instant, until it is full.
     fn arrive(&mut self, state: &mut impl Pairing, side: usize) -> Result<()> {
-        let KeyedInputs { keys, merge, groups } = self;
-        let stretch = merge.stretch(side);
+        let KeyedInputs { keys, merge, groups, .. } = self;
+        let mut stretch = merge.stretch(side);
         let rows = merge.front(side);
         let kept = *rows.place.get_or_insert_with(|| keep(state, side, &rows.batch.rows));
         let groups = groups.get_or_insert_with(|| keys[side].groups(&rows.batch.rows));
@@ -227,6 +243,10 @@ impl KeyedInputs {
             if now != Some(time) {
                 if now.is_some() {
                     state.arrived();
+                    if state.is_full() {
+                        stretch.end = row;
+                        break;
+                    }
                 }
                 state.advance(time);
                 now = Some(time);

@@ -1,9 +1,11 @@
 //! Rows on their way out of an operator that keeps a [`Synopsis`]: places are noted, and gathered once a
-//! push.
+//! push, in pieces.
 
 use crate::batch::{Batch, Message, Other};
+use crate::pieces::in_pieces;
 use crate::synopsis::{RowRef, Synopsis};
 use crate::time::Time;
+use arrow::buffer::ScalarBuffer;
 use datafusion::common::Result;
 
 /// Rows of a synopsis with new times.
@@ -28,13 +30,14 @@ impl RowsOut {
 
     /// Hands out what was noted. After this the synopsis may be tidied.
     pub fn flush(&mut self, synopsis: &Synopsis, out: &mut Vec<Message>) -> Result<()> {
-        if self.sync.is_empty() {
-            return Ok(());
-        }
-        let rows = synopsis.gather(self.rows.iter().copied())?;
-        self.rows.clear();
-        let (sync, other) = (std::mem::take(&mut self.sync), std::mem::take(&mut self.other));
-        out.push(Message::Batch(Batch::new(sync.into(), Other::Column(other.into()), rows)));
-        Ok(())
+        let RowsOut { sync, other, rows } = std::mem::take(self);
+        let (sync, other) = (ScalarBuffer::from(sync), ScalarBuffer::from(other));
+        in_pieces(rows.len(), |piece| {
+            let (first, len) = (piece.start, piece.len());
+            let rows = synopsis.gather(rows[piece].iter().copied())?;
+            let other = Other::Column(other.slice(first, len));
+            out.push(Message::Batch(Batch::new(sync.slice(first, len), other, rows)));
+            Ok(())
+        })
     }
 }

@@ -200,3 +200,60 @@ fn nobody_keeps_rows_that_have_ended() {
         assert!(held.rows <= 240 && held.bytes < 3_000_000, "at {time}: {held:?}");
     }
 }
+
+/// What comes of a message step by step: the rows of each, of which the punctuations are left out.
+fn steps(join: &mut Join, input: usize, message: Message) -> Vec<Vec<Physical>> {
+    let batch = |message: &Message| match message {
+        Message::Batch(batch) => physical(batch),
+        Message::Punctuation(_) => Vec::new(),
+    };
+    let mut out = Vec::new();
+    join.push(input, message, &mut out).expect("joins");
+    let mut steps = Vec::new();
+    while !out.is_empty() {
+        steps.push(out.drain(..).flat_map(|message| batch(&message)).collect());
+        join.proceed(&mut out).expect("joins");
+    }
+    steps
+}
+
+#[test]
+fn long_results_come_in_pieces() {
+    const ROWS: i64 = 300;
+    let numbers_to = |end| (0..end).collect::<Vec<i64>>();
+    for step in [0, 1, 100] {
+        let times: Vec<Time> = (0..ROWS).map(|row| row * step).collect();
+        let ends = |open: bool| vec![if open { INFINITY } else { 1_000_000 }; ROWS as usize];
+        for (left_open, right_open) in [(false, false), (true, false)] {
+            let side = |open| keyed(times.clone(), ends(open), vec![7; ROWS as usize], numbers_to(ROWS));
+            let sides = [side(left_open), side(right_open)];
+            let mut join = numbers();
+            let [left, right] = sides.clone();
+            let mut found: Vec<Physical> = steps(&mut join, 0, left).concat();
+            for message in [right, Message::Punctuation(INFINITY)] {
+                for step in steps(&mut join, 1, message) {
+                    assert!(step.len() <= 40_000, "{} rows in one step", step.len());
+                    found.extend(step);
+                }
+            }
+            for rows in steps(&mut join, 0, Message::Punctuation(INFINITY)) {
+                assert!(rows.len() <= 40_000, "{} rows in one step", rows.len());
+                found.extend(rows);
+            }
+            let mut again = numbers();
+            let mut one_by_one = Vec::new();
+            for input in [0, 1] {
+                let Message::Batch(batch) = &sides[input] else { unreachable!("a batch") };
+                for row in 0..batch.len() {
+                    one_by_one.extend(steps(&mut again, input, Message::Batch(batch.slice(row, 1))).concat());
+                }
+            }
+            for input in [0, 1] {
+                one_by_one.extend(steps(&mut again, input, Message::Punctuation(INFINITY)).concat());
+            }
+            assert!(found.len() >= (ROWS * ROWS) as usize);
+            assert_eq!(found.len(), one_by_one.len());
+            assert!(found == one_by_one, "in another order");
+        }
+    }
+}

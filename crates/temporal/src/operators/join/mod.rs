@@ -26,6 +26,7 @@ use crate::batch::{Batch, Message, Other};
 use crate::held::Held;
 use crate::operator::{Operator, decode, encode};
 use crate::operators::keyed_inputs::{Arrival, KeyedInputs, Pairing, SavedInputs};
+use crate::pieces::{PIECE_ROWS, first_piece};
 use crate::synopsis::{Access, EntryId, RowRef, SavedSynopsis, Synopsis};
 use crate::time::{BEGINNING, INFINITY, Kind, Time};
 use arrivals::{Arrivals, SavedArrivals};
@@ -33,6 +34,7 @@ use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::Result;
 use pairs::Pairs;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Joins two streams on their keys.
@@ -154,27 +156,40 @@ impl Pairing for State {
         }
     }
 
-    fn flush(&mut self, out: &mut Vec<Message>) -> Result<()> {
+    fn is_full(&self) -> bool {
+        self.pairs.left().len() >= PIECE_ROWS
+    }
+
+    fn flush(&mut self, out: &mut Vec<Message>) -> Result<bool> {
         self.pairs.complete(self.now);
-        if self.pairs.len() > 0 {
-            let pairs = std::mem::take(&mut self.pairs);
-            let options = RecordBatchOptions::new().with_row_count(Some(pairs.len()));
-            let columns = self.gather(&pairs)?;
-            let rows = RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?;
-            let (sync, other) = pairs.times();
-            out.push(Message::Batch(Batch::new(sync.into(), Other::Column(other.into()), rows)));
+        if !self.pairs.left().is_empty() {
+            let end = first_piece(self.pairs.left(), |piece| self.emit(piece, out))?;
+            self.pairs.hand_out(end);
         }
-        self.sides.iter_mut().try_for_each(Synopsis::tidy)
+        if self.pairs.left().is_empty() {
+            self.sides.iter_mut().try_for_each(Synopsis::tidy)?;
+        }
+        Ok(!self.pairs.left().is_empty())
     }
 }
 
 impl State {
-    /// The columns that come out.
-    fn gather(&self, pairs: &Pairs) -> Result<Vec<ArrayRef>> {
+    /// Emits some pairs.
+    fn emit(&self, piece: Range<usize>, out: &mut Vec<Message>) -> Result<()> {
+        let options = RecordBatchOptions::new().with_row_count(Some(piece.len()));
+        let columns = self.gather(&piece)?;
+        let rows = RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?;
+        let (sync, other) = self.pairs.times(piece);
+        out.push(Message::Batch(Batch::new(sync.into(), Other::Column(other.into()), rows)));
+        Ok(())
+    }
+
+    /// The columns that come out, of some pairs.
+    fn gather(&self, piece: &Range<usize>) -> Result<Vec<ArrayRef>> {
         let of_side = |side: usize| -> Result<_> {
             let columns = self.columns.iter().filter(|column| column.0 == side);
             let columns: Vec<usize> = columns.map(|column| column.1).collect();
-            Ok(self.sides[side].gather_columns(pairs.rows(side), &columns)?.into_iter())
+            Ok(self.sides[side].gather_columns(self.pairs.rows(side, piece), &columns)?.into_iter())
         };
         let mut sides = [of_side(0)?, of_side(1)?];
         Ok(self.columns.iter().filter_map(|column| sides[column.0].next()).collect())
@@ -296,6 +311,10 @@ impl Operator for Join {
 
     fn push(&mut self, input: usize, message: Message, out: &mut Vec<Message>) -> Result<()> {
         self.inputs.push(&mut self.state, input, message, out)
+    }
+
+    fn proceed(&mut self, out: &mut Vec<Message>) -> Result<()> {
+        self.inputs.proceed(&mut self.state, out)
     }
 
     fn save(&self) -> Result<Vec<u8>> {
