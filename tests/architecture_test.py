@@ -6,6 +6,7 @@ import ast
 import json
 import re
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -86,6 +87,11 @@ def length(path: Path) -> int:
     first = (node.body[0] for node in ast.walk(ast.parse(text)) if isinstance(node, documented) and node.body)
     strings = (node for node in first if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
     return len(text.splitlines()) - sum((node.end_lineno or 0) - node.lineno + 1 for node in strings)
+
+
+def test_every_crate_is_quick_to_edit(crates: dict[str, set[str]]) -> None:
+    profile = tomllib.loads((ROOT / "edit.toml").read_text())["profile"]["release"]
+    assert set(profile["package"]) == {f"whimbrel-{crate}" for crate in crates}
 
 
 def test_product_files_are_short() -> None:
