@@ -1,6 +1,6 @@
 //! Physical expressions, and the columns of keys.
 
-use super::native;
+use super::specialize::specialize;
 use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::{Expr, ExprSchemable};
@@ -10,12 +10,12 @@ use std::sync::Arc;
 use whimbrel_temporal::operators::Select;
 use whimbrel_temporal::{Graph, NodeId};
 
-/// A physical expression, of which what is worth it is compiled.
+/// A physical expression, with the parts replaced that have a faster way.
 ///
 /// # Errors
 /// `Plan` if the expression cannot be evaluated over these columns.
 pub(super) fn physical(expr: &Expr, schema: &DFSchema) -> Result<Arc<dyn PhysicalExpr>> {
-    native::compile(whimbrel_plan::physical(expr, schema)?, schema.as_arrow())
+    specialize(whimbrel_plan::physical(expr, schema)?, schema.as_arrow())
 }
 
 /// Physical expressions, in order.

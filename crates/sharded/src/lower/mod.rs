@@ -38,6 +38,7 @@ mod rows;
 mod sequential_union;
 mod session_aggregate;
 mod sliding;
+mod specialize;
 mod split_filters;
 mod sums;
 mod temporal;

@@ -6,10 +6,10 @@ use super::direct_index::DirectIndexAggregate;
 use super::distinct_counts::merge_distinct_counts;
 use super::filter_pushdown::GuardedFilterPushdown;
 use super::leaf::{Leaf, LeafInfo};
-use super::native::NativeExpressions;
 use super::row_pattern::{RowPatternPartitions, lower_row_patterns};
 use super::sequential_union::SequentialUnion;
 use super::sliding::recompute_frames;
+use super::specialize::SpecializedExpressions;
 use super::split_filters::SplitFilterProjections;
 use super::sums;
 use crate::dataset::dataset;
@@ -86,7 +86,7 @@ fn deterministic(join_filters: bool, without: &[&str]) -> SessionState {
     rules.push(Arc::new(DirectIndexAggregate));
     rules.push(Arc::new(RowPatternPartitions));
     rules.push(Arc::new(CompactStringViews));
-    rules.push(Arc::new(NativeExpressions));
+    rules.push(Arc::new(SpecializedExpressions));
     SessionStateBuilder::new()
         .with_config(config)
         .with_default_features()

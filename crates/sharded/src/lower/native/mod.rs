@@ -4,12 +4,9 @@
 //! fast way, and which take many of them. Such a part is compiled once it has seen enough rows, and where
 //! machine code has no result, it is interpreted: the answer, and the error, is that of DataFusion.
 
-mod rule;
 #[cfg(test)]
 mod tests;
 mod translate;
-
-pub(super) use rule::NativeExpressions;
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::{DataType, FieldRef, Schema};

@@ -10,6 +10,7 @@ use super::encoding::decode;
 use super::integer_bitmap::IntegerBitmap;
 use super::runs::ValueRuns;
 use crate::dataset::predicate::map_columns;
+use crate::texts;
 use datafusion::arrow::array::{
     Array, ArrayData, ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions, new_null_array,
 };
@@ -65,9 +66,10 @@ impl Conjunct {
         let place =
             |c: usize| columns.binary_search(&c).ok().map(|at| Column::new(schema.field(c).name(), at));
         let cost = cost(expr, schema);
+        let own = schema.project(&columns)?;
         Ok(Conjunct {
-            expr: map_columns(expr, place)?,
-            schema: Arc::new(schema.project(&columns)?),
+            expr: texts::specialize(map_columns(expr, place)?, &own)?,
+            schema: Arc::new(own),
             cost,
             by_runs: columns.len() == 1 && cost == Cost::Fallible,
             columns,

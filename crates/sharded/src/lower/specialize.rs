@@ -1,9 +1,13 @@
-//! Compiles the expressions of relational plans.
+//! Expressions that are evaluated in ways of our own where these are faster: comparisons of texts, and what is
+//! worth machine code.
 
-use super::compile;
+use super::native;
+use crate::texts;
+use datafusion::arrow::datatypes::Schema;
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::projection::ProjectionExpr;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
@@ -11,13 +15,21 @@ use datafusion::physical_plan::filter::{FilterExec, FilterExecBuilder};
 use datafusion::physical_plan::projection::ProjectionExec;
 use std::sync::Arc;
 
-/// Compiles the expressions of projections and filters. It runs after all rules that look at expressions.
-#[derive(Debug)]
-pub(in super::super) struct NativeExpressions;
+/// An expression over these columns, with its parts replaced that have a faster way.
+///
+/// # Errors
+/// `Internal` if an expression cannot be rebuilt.
+pub(super) fn specialize(expr: Arc<dyn PhysicalExpr>, schema: &Schema) -> Result<Arc<dyn PhysicalExpr>> {
+    native::compile(texts::specialize(expr, schema)?, schema)
+}
 
-impl PhysicalOptimizerRule for NativeExpressions {
+/// Specializes the expressions of projections and filters. It runs after all rules that look at expressions.
+#[derive(Debug)]
+pub(super) struct SpecializedExpressions;
+
+impl PhysicalOptimizerRule for SpecializedExpressions {
     fn name(&self) -> &str {
-        "native_expressions"
+        "specialized_expressions"
     }
 
     fn schema_check(&self) -> bool {
@@ -41,16 +53,16 @@ impl PhysicalOptimizerRule for NativeExpressions {
 fn of_projection(projection: &ProjectionExec) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
     let schema = projection.input().schema();
     let exprs = projection.expr().iter().map(|column| {
-        let expr = compile(Arc::clone(&column.expr), &schema)?;
+        let expr = specialize(Arc::clone(&column.expr), &schema)?;
         Ok(ProjectionExpr { expr, alias: column.alias.clone() })
     });
     let exprs = exprs.collect::<Result<Vec<_>>>()?;
-    let compiled = ProjectionExec::try_new(exprs, Arc::clone(projection.input()))?;
-    Ok(Transformed::yes(Arc::new(compiled)))
+    let specialized = ProjectionExec::try_new(exprs, Arc::clone(projection.input()))?;
+    Ok(Transformed::yes(Arc::new(specialized)))
 }
 
 fn of_filter(filter: &FilterExec) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
-    let predicate = compile(Arc::clone(filter.predicate()), &filter.input().schema())?;
-    let compiled = FilterExecBuilder::from(filter).with_predicate(predicate).build()?;
-    Ok(Transformed::yes(Arc::new(compiled)))
+    let predicate = specialize(Arc::clone(filter.predicate()), &filter.input().schema())?;
+    let specialized = FilterExecBuilder::from(filter).with_predicate(predicate).build()?;
+    Ok(Transformed::yes(Arc::new(specialized)))
 }
