@@ -1,5 +1,5 @@
-//! Expressions that are evaluated in ways of our own where these are faster: comparisons of texts, and what is
-//! worth machine code.
+//! Expressions that are evaluated in ways of our own where these are faster: comparisons of texts, and what
+//! is worth machine code.
 
 use super::native;
 use crate::texts;

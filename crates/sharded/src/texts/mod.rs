@@ -1,7 +1,7 @@
 //! Texts that are compared with a constant: `a = 'x'`, `a <> 'x'`, `a like '%x%y%'`.
 //!
-//! Where Arrow's kernels do more than has to be done, the comparison is replaced by one of ours. The answer is
-//! the same.
+//! Where Arrow's kernels do more than has to be done, the comparison is replaced by one of ours. The answer
+//! is the same.
 
 mod equality;
 mod pattern;

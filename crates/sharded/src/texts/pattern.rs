@@ -3,7 +3,7 @@
 //! Arrow's kernel makes a regular expression of such a pattern. Here its parts are searched one after the
 //! other, and most texts do not have the first.
 
-use datafusion::arrow::array::{Array, AsArray};
+use datafusion::arrow::array::{Array, ArrayAccessor, AsArray};
 use datafusion::arrow::buffer::BooleanBuffer;
 use datafusion::arrow::datatypes::DataType;
 use memchr::memmem::Finder;
@@ -20,7 +20,8 @@ pub(super) struct Pattern {
 }
 
 impl Pattern {
-    /// The pattern of a `like`; none if it has `_` or `\\`, or a single part, which Arrow's kernels find as fast.
+    /// The pattern of a `like`; none if it has `_` or `\\`, or a single part, which Arrow's kernels find as
+    /// fast.
     pub fn of(pattern: &str) -> Option<Pattern> {
         if pattern.contains(['_', '\\']) {
             return None;
@@ -38,25 +39,19 @@ impl Pattern {
 
     /// Which values it matches; none if they are no texts.
     pub fn matches(&self, values: &dyn Array) -> Option<BooleanBuffer> {
-        let rows = values.len();
         match values.data_type() {
-            DataType::Utf8 => {
-                let values = values.as_string::<i32>();
-                Some(BooleanBuffer::collect_bool(rows, |row| self.is_match(values.value(row).as_bytes())))
-            }
-            DataType::LargeUtf8 => {
-                let values = values.as_string::<i64>();
-                Some(BooleanBuffer::collect_bool(rows, |row| self.is_match(values.value(row).as_bytes())))
-            }
-            DataType::Utf8View => {
-                let values = values.as_string_view();
-                Some(BooleanBuffer::collect_bool(rows, |row| self.is_match(values.value(row).as_bytes())))
-            }
+            DataType::Utf8 => Some(self.matches_of(values.as_string::<i32>())),
+            DataType::LargeUtf8 => Some(self.matches_of(values.as_string::<i64>())),
+            DataType::Utf8View => Some(self.matches_of(values.as_string_view())),
             _ => None,
         }
     }
 
-    /// Whether it matches a text. Each part is taken where it is found first: that leaves most for the others.
+    fn matches_of<'a>(&self, texts: impl ArrayAccessor<Item = &'a str>) -> BooleanBuffer {
+        BooleanBuffer::collect_bool(texts.len(), |row| self.is_match(texts.value(row).as_bytes()))
+    }
+
+    /// Whether it matches a text. Each part is taken where it is found first: that leaves most for others.
     fn is_match(&self, text: &[u8]) -> bool {
         let Some(mut rest) = self.between(text) else { return false };
         self.middle.iter().all(|part| match part.find(rest) {
@@ -70,7 +65,8 @@ impl Pattern {
 
     /// What is between the beginning and the end, if a text has both.
     fn between<'a>(&self, mut text: &'a [u8]) -> Option<&'a [u8]> {
-        // To compare no bytes may take long: they have no address, and a masked load from nowhere is slow.
+        // Nothing is compared where there is nothing: an empty vector has no address that can be read, and
+        // the masked load of `memcmp` is slow there.
         if !self.start.is_empty() {
             text = text.strip_prefix(&self.start[..])?;
         }
