@@ -1,4 +1,4 @@
-"""Windows in SQL with an offset, closed right, or of sizes that are no multiples of the slide, beside Polars."""
+"""Windows in SQL with offsets, closed right, or of sizes that are no multiple of the slide, beside Polars."""
 
 from __future__ import annotations
 

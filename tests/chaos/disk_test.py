@@ -60,8 +60,10 @@ def test_a_query_beyond_the_quota_ends(empty: ChaosCluster, all_cases: dict[str,
         job.result()
     # The room that it took is free again.
     assert [row[0] for row in wb.sql("select count(*) from range(1000)", on=empty).to_rows()] == [1000]
+    small = empty.workers[0]
+    empty.kill(small)
+    empty.declared_dead(small)
     empty.add_as(*ON_DISK, "--backup-disk", "2GB")
-    empty.kill(empty.workers[0])
     rows = all_cases["sort"].plan(empty).to_polars(on=empty)
     assert in_order(rows).equals(all_cases["sort"].answer)
 

@@ -7,8 +7,10 @@ use datafusion::arrow::datatypes::Schema;
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::physical_expr::PhysicalExpr;
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::expressions::BinaryExpr;
 use datafusion::physical_expr::projection::ProjectionExpr;
+use datafusion::physical_expr::{PhysicalExpr, conjunction, split_conjunction};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::filter::{FilterExec, FilterExecBuilder};
@@ -62,7 +64,18 @@ fn of_projection(projection: &ProjectionExec) -> Result<Transformed<Arc<dyn Exec
 }
 
 fn of_filter(filter: &FilterExec) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
-    let predicate = specialize(Arc::clone(filter.predicate()), &filter.input().schema())?;
+    let schema = filter.input().schema();
+    let conjuncts = split_conjunction(filter.predicate()).into_iter().cloned();
+    let conjuncts = conjuncts.map(|conjunct| match is_equality(&conjunct) {
+        // The filter tells from it that a column is constant, and the order of rows may rest on that.
+        true => Ok(conjunct),
+        false => texts::specialize(conjunct, &schema),
+    });
+    let predicate = native::compile(conjunction(conjuncts.collect::<Result<Vec<_>>>()?), &schema)?;
     let specialized = FilterExecBuilder::from(filter).with_predicate(predicate).build()?;
     Ok(Transformed::yes(Arc::new(specialized)))
+}
+
+fn is_equality(expr: &Arc<dyn PhysicalExpr>) -> bool {
+    expr.downcast_ref::<BinaryExpr>().is_some_and(|comparison| *comparison.op() == Operator::Eq)
 }

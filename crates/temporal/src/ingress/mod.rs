@@ -216,7 +216,10 @@ impl Ingress {
     }
 
     fn flush_rows(&mut self, out: &mut Vec<Message>) -> Result<()> {
-        self.reorder.take()?.map_or(Ok(()), |batch| self.hand_out(batch, out))
+        self.reorder.take()?.into_iter().try_for_each(|message| match message {
+            Message::Batch(batch) => self.hand_out(batch, out),
+            Message::Punctuation(_) => Ok(()),
+        })
     }
 
     /// Says that nothing before `time` will come, and punctuates; if time has come further already, there.

@@ -3,7 +3,7 @@
 
 use super::times::Times;
 use super::{Ingress, TimeColumns};
-use crate::batch::{Batch, Message};
+use crate::batch::Message;
 use crate::operators::rows_out::RowsOut;
 use crate::rules::Disorder;
 use crate::synopsis::Synopsis;
@@ -55,14 +55,11 @@ impl Reorder {
     }
 
     /// The rows that were let go, in order.
-    pub fn take(&mut self) -> Result<Option<Batch>> {
+    pub fn take(&mut self) -> Result<Vec<Message>> {
         let mut released = Vec::new();
         self.rows.flush(&self.waiting, &mut released)?;
         self.waiting.tidy()?;
-        Ok(match released.pop() {
-            Some(Message::Batch(batch)) => Some(batch),
-            _ => None,
-        })
+        Ok(released)
     }
 
     /// What became of a start edge that came late.

@@ -378,3 +378,14 @@ fn rows_at_the_ends_of_time_are_refused() {
         }
     }
 }
+
+#[test]
+fn many_rows_are_held_back_and_let_go() {
+    let rows: Vec<_> = (0..50_000).map(|row| (row ^ 1, None)).collect();
+    for punctuate in [Punctuate::Never, Punctuate::Every(7_000)] {
+        let options = IngressOptions { punctuate, ..options(Disorder::Raise, 1_000_000) };
+        let found = run(&table(&rows), 20_000, &INTERVAL, &options);
+        assert_eq!(found.rows.len(), rows.len());
+        assert!(found.rows.is_sorted_by_key(|row| row.sync));
+    }
+}
