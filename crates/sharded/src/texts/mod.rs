@@ -233,9 +233,10 @@ mod tests {
 
     #[test]
     fn patterns_match_as_those_of_arrow_do() {
+        type OfText = fn(Option<String>) -> ScalarValue;
         let values =
             || (0..200).map(|row| (row % 11 != 3).then(|| TEXTS[(row * row + row / 7) % TEXTS.len()]));
-        let arrays: [(ArrayRef, fn(Option<String>) -> ScalarValue); 3] = [
+        let arrays: [(ArrayRef, OfText); 3] = [
             (Arc::new(StringArray::from_iter(values())), ScalarValue::Utf8),
             (Arc::new(LargeStringArray::from_iter(values())), ScalarValue::LargeUtf8),
             (Arc::new(StringViewArray::from_iter(values())), ScalarValue::Utf8View),
