@@ -22,8 +22,7 @@ use tokio::task::JoinSet;
 use whimbrel_control::Lease;
 use whimbrel_sharded::error::panicked;
 use whimbrel_sharded::runtime::Frame;
-use whimbrel_sharded::runtime::{Execution, Item, Progress, ResultSinks, Sink, spawn};
-use whimbrel_temporal::Message;
+use whimbrel_sharded::runtime::{Execution, Item, Progress, ResultSinks, Sink, hand_out, spawn};
 
 /// How often a client looks how its job is doing.
 const POLL: Duration = Duration::from_millis(100);
@@ -108,13 +107,9 @@ fn deliver(shards: Vec<Shard>, mut sink: Sink, progress: &Progress) -> Result<()
             // Without an end, the job has ended early, and no row of the next shard may follow.
             let Some(frame) = frames.blocking_recv() else { return Ok(()) };
             let Item::Message(message) = frame.item()? else { break };
-            if progress.cancelled() {
+            if !hand_out(message, &mut sink, progress)? {
                 return Ok(());
             }
-            if let Message::Batch(batch) = &message {
-                progress.add_rows_out(batch.len() as u64);
-            }
-            sink(message)?;
         }
     }
     Ok(())

@@ -9,8 +9,8 @@
 //! 2. `progress`, `options`: how far a query is, and how it is run: [`Options`];
 //! 3. [`relation`]: rows without time as messages;
 //! 4. [`FolderLock`]: one process a folder; `compact`: rows that hold no memory of others; `unary`,
-//!    `substitute`: physical operators over one input, and in place of one of DataFusion's; `texts`:
-//!    comparisons with constant texts;
+//!    `substitute`, `substitute_expr`: physical operators over one input, and operators and expressions in
+//!    place of DataFusion's; `texts`: comparisons with constant texts;
 //! 5. `metrics`: rows, bytes and time, measured;
 //! 6. [`dataset`]: where rows come from: memory, files, live senders;
 //! 7. [`stage`]: a plan, cut into stages;
@@ -49,6 +49,7 @@ mod options;
 mod progress;
 mod spec;
 mod substitute;
+mod substitute_expr;
 mod texts;
 mod unary;
 mod unavailable;

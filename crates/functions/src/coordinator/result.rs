@@ -9,8 +9,7 @@ use datafusion::common::Result;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use tokio::runtime::Handle;
-use whimbrel_sharded::runtime::{Progress, ResultSinks, Sink};
-use whimbrel_temporal::Message;
+use whimbrel_sharded::runtime::{Progress, ResultSinks, Sink, hand_out};
 
 /// How many pieces of a shard are fetched at the same time.
 const PARALLEL_READS: usize = 4;
@@ -37,7 +36,7 @@ pub fn deliver(
     match sinks {
         ResultSinks::OfShards(mut sinks) => {
             for (shard, input) in shards.iter().take_while(|_| !progress.cancelled()) {
-                hand_out(open(input)?, &mut sinks[shard], progress)?;
+                deliver_shard(open(input)?, &mut sinks[shard], progress)?;
             }
         }
         ResultSinks::InOrder(mut sink) => {
@@ -45,7 +44,7 @@ pub fn deliver(
             while !progress.cancelled()
                 && let Some(shard) = shards.next()?
             {
-                hand_out(shard, &mut sink, progress)?;
+                deliver_shard(shard, &mut sink, progress)?;
             }
         }
     }
@@ -53,16 +52,10 @@ pub fn deliver(
 }
 
 /// Hands out a shard.
-fn hand_out(mut shard: Inputs, sink: &mut Sink, progress: &Progress) -> Result<()> {
-    while let Some(message) = shard.next(0)? {
-        if progress.cancelled() {
-            return Ok(());
-        }
-        if let Message::Batch(batch) = &message {
-            progress.add_rows_out(batch.len() as u64);
-        }
-        sink(message)?;
-    }
+fn deliver_shard(mut shard: Inputs, sink: &mut Sink, progress: &Progress) -> Result<()> {
+    while let Some(message) = shard.next(0)?
+        && hand_out(message, sink, progress)?
+    {}
     Ok(())
 }
 

@@ -43,7 +43,7 @@ pub use library::Library;
 pub use local::Local;
 pub use network::Network;
 pub use pool::spawn;
-pub use remote_part::{RemotePart, ResultSinks};
+pub use remote_part::{RemotePart, ResultSinks, hand_out};
 pub use topology::{Edge, LaneOrigin, Queue, QueueId, Topology};
 pub use wiring::Wiring;
 

@@ -1,11 +1,12 @@
 //! What of a query runs in other processes, and what is left to whoever reads its result.
 
-use super::Sink;
+use super::{Progress, Sink};
 use datafusion::common::tree_node::TreeNode;
 use datafusion::common::{Result, plan_err};
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use whimbrel_plan::nodes::Movement;
 use whimbrel_plan::{Node, Stream, node};
+use whimbrel_temporal::Message;
 
 /// The part of a query that runs in other processes.
 ///
@@ -24,6 +25,22 @@ pub enum ResultSinks {
     OfShards(Vec<Sink>),
     /// All to one sink: those of the first shard, then those of the second, and so on.
     InOrder(Sink),
+}
+
+/// Hands a message of the result to its sink, and counts its rows. False if the query was cancelled, so that
+/// nothing follows.
+///
+/// # Errors
+/// Those of the sink.
+pub fn hand_out(message: Message, sink: &mut Sink, progress: &Progress) -> Result<bool> {
+    if progress.cancelled() {
+        return Ok(false);
+    }
+    if let Message::Batch(batch) = &message {
+        progress.add_rows_out(batch.len() as u64);
+    }
+    sink(message)?;
+    Ok(true)
 }
 
 impl RemotePart<'_> {

@@ -6,18 +6,17 @@
 mod equality;
 mod pattern;
 
+use crate::substitute_expr::{Evaluate, SubstituteExpr};
 use datafusion::arrow::array::{Array, BooleanArray, RecordBatch};
 use datafusion::arrow::buffer::BooleanBuffer;
-use datafusion::arrow::datatypes::{DataType, FieldRef, Schema};
+use datafusion::arrow::datatypes::{DataType, Schema};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::common::{Result, ScalarValue, internal_err};
+use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::{ColumnarValue, Operator};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{BinaryExpr, LikeExpr, Literal};
 use equality::equal;
 use pattern::Pattern;
-use std::fmt;
-use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 /// Replaces the comparisons with constant texts in an expression over these columns.
@@ -29,7 +28,7 @@ pub(crate) fn specialize(expr: Arc<dyn PhysicalExpr>, schema: &Schema) -> Result
         let is_text =
             |operand: &Arc<dyn PhysicalExpr>| operand.data_type(schema).is_ok_and(|of| of.is_string());
         Ok(match TextComparison::of(&expr).filter(|found| is_text(&found.operand)) {
-            Some(found) => Transformed::yes(Arc::new(found)),
+            Some(found) => Transformed::yes(Arc::new(SubstituteExpr(found))),
             None => Transformed::no(expr),
         })
     })
@@ -55,7 +54,7 @@ impl Test {
     }
 }
 
-/// A comparison with a constant text. To others it is what it was before: its only child.
+/// A comparison with a constant text.
 #[derive(Debug)]
 struct TextComparison {
     comparison: Arc<dyn PhysicalExpr>,
@@ -66,7 +65,25 @@ struct TextComparison {
     is_negated: bool,
 }
 
-impl TextComparison {
+impl Evaluate for TextComparison {
+    fn original(&self) -> &Arc<dyn PhysicalExpr> {
+        &self.comparison
+    }
+
+    fn data_type(&self) -> &DataType {
+        &DataType::Boolean
+    }
+
+    fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
+        if let ColumnarValue::Array(values) = self.operand.evaluate(batch)?
+            && let Some(answers) = self.test.answers(&values)
+        {
+            let found = if self.is_negated { !&answers } else { answers };
+            return Ok(ColumnarValue::Array(Arc::new(BooleanArray::new(found, values.nulls().cloned()))));
+        }
+        self.comparison.evaluate(batch)
+    }
+
     /// The comparison that an expression is, if it is one of ours.
     fn of(expr: &Arc<dyn PhysicalExpr>) -> Option<TextComparison> {
         let (operand, test, is_negated) = match expr.downcast_ref::<BinaryExpr>() {
@@ -113,68 +130,6 @@ fn constant(expr: &Arc<dyn PhysicalExpr>) -> Option<&str> {
     }
 }
 
-impl PhysicalExpr for TextComparison {
-    fn data_type(&self, _: &Schema) -> Result<DataType> {
-        Ok(DataType::Boolean)
-    }
-
-    fn nullable(&self, schema: &Schema) -> Result<bool> {
-        self.comparison.nullable(schema)
-    }
-
-    fn return_field(&self, schema: &Schema) -> Result<FieldRef> {
-        self.comparison.return_field(schema)
-    }
-
-    fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
-        if let ColumnarValue::Array(values) = self.operand.evaluate(batch)?
-            && let Some(answers) = self.test.answers(&values)
-        {
-            let found = if self.is_negated { !&answers } else { answers };
-            return Ok(ColumnarValue::Array(Arc::new(BooleanArray::new(found, values.nulls().cloned()))));
-        }
-        self.comparison.evaluate(batch)
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn PhysicalExpr>> {
-        vec![&self.comparison]
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn PhysicalExpr>>,
-    ) -> Result<Arc<dyn PhysicalExpr>> {
-        match (children.pop(), children.is_empty()) {
-            (Some(only), true) => Ok(TextComparison::of(&only).map_or(only, |found| Arc::new(found))),
-            _ => internal_err!("a comparison of texts has one child"),
-        }
-    }
-
-    fn fmt_sql(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.comparison.fmt_sql(f)
-    }
-}
-
-impl fmt::Display for TextComparison {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.comparison, f)
-    }
-}
-
-impl PartialEq for TextComparison {
-    fn eq(&self, other: &Self) -> bool {
-        self.comparison.eq(&other.comparison)
-    }
-}
-
-impl Eq for TextComparison {}
-
-impl Hash for TextComparison {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.comparison.hash(state);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -204,7 +159,7 @@ mod tests {
         let column = Arc::new(Column::new("a", 0)) as Arc<dyn PhysicalExpr>;
         let expected = binary(column, op, lit(text), &schema).unwrap();
         let found = specialize(Arc::clone(&expected), &schema).unwrap();
-        assert!(found.is::<TextComparison>(), "{found}");
+        assert!(found.is::<SubstituteExpr<TextComparison>>(), "{found}");
         let rows = RecordBatch::try_new(Arc::new(schema), vec![values]).unwrap();
         [expected, found].map(|expr| expr.evaluate(&rows).unwrap().into_array(rows.num_rows()).unwrap())
     }
@@ -251,7 +206,7 @@ mod tests {
                         like(is_negated, false, column, lit(text(Some(pattern.to_string()))), &schema)
                             .unwrap();
                     let found = specialize(Arc::clone(&expected), &schema).unwrap();
-                    assert!(found.is::<TextComparison>(), "{found}");
+                    assert!(found.is::<SubstituteExpr<TextComparison>>(), "{found}");
                     let [expected, found] =
                         [expected, found].map(|expr| expr.evaluate(&rows).unwrap().into_array(200).unwrap());
                     assert_eq!(&expected, &found, "{pattern}");
@@ -276,6 +231,6 @@ mod tests {
             assert!(specialize(comparison, &schema).unwrap().is::<BinaryExpr>());
         }
         let turned = binary(text(Some("x")), Operator::Eq, column("a", 0), &schema).unwrap();
-        assert!(specialize(turned, &schema).unwrap().is::<TextComparison>());
+        assert!(specialize(turned, &schema).unwrap().is::<SubstituteExpr<TextComparison>>());
     }
 }

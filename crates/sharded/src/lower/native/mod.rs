@@ -8,14 +8,13 @@
 mod tests;
 mod translate;
 
+use crate::substitute_expr::{Evaluate, SubstituteExpr};
 use datafusion::arrow::array::RecordBatch;
-use datafusion::arrow::datatypes::{DataType, FieldRef, Schema};
+use datafusion::arrow::datatypes::{DataType, Schema};
+use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
-use datafusion::common::{Result, internal_err};
 use datafusion::logical_expr::ColumnarValue;
 use datafusion::physical_expr::PhysicalExpr;
-use std::fmt;
-use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 use translate::{Sizes, Translation, measure, translate};
@@ -70,7 +69,7 @@ fn compile_in(mode: Mode, expr: Arc<dyn PhysicalExpr>, schema: &Schema) -> Resul
         match found.filter(|found| mode == Mode::Always || found.is_worthwhile()) {
             Some(found) => {
                 let native = NativeExpr::new(expr, found, schema, mode)?;
-                Ok(Transformed::new(Arc::new(native) as _, true, TreeNodeRecursion::Jump))
+                Ok(Transformed::new(Arc::new(SubstituteExpr(native)) as _, true, TreeNodeRecursion::Jump))
             }
             None => Ok(Transformed::no(expr)),
         }
@@ -78,7 +77,7 @@ fn compile_in(mode: Mode, expr: Arc<dyn PhysicalExpr>, schema: &Schema) -> Resul
     .data()
 }
 
-/// An expression that is compiled. To others it is what it was before: its only child.
+/// An expression that is compiled.
 #[derive(Debug)]
 struct NativeExpr {
     interpreted: Arc<dyn PhysicalExpr>,
@@ -121,17 +120,13 @@ impl NativeExpr {
     }
 }
 
-impl PhysicalExpr for NativeExpr {
-    fn data_type(&self, _: &Schema) -> Result<DataType> {
-        Ok(self.data_type.clone())
+impl Evaluate for NativeExpr {
+    fn original(&self) -> &Arc<dyn PhysicalExpr> {
+        &self.interpreted
     }
 
-    fn nullable(&self, schema: &Schema) -> Result<bool> {
-        self.interpreted.nullable(schema)
-    }
-
-    fn return_field(&self, schema: &Schema) -> Result<FieldRef> {
-        self.interpreted.return_field(schema)
+    fn data_type(&self) -> &DataType {
+        &self.data_type
     }
 
     fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
@@ -149,42 +144,8 @@ impl PhysicalExpr for NativeExpr {
         self.interpreted.evaluate(batch)
     }
 
-    fn children(&self) -> Vec<&Arc<dyn PhysicalExpr>> {
-        vec![&self.interpreted]
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn PhysicalExpr>>,
-    ) -> Result<Arc<dyn PhysicalExpr>> {
-        // Its columns may have moved, so it is interpreted.
-        match (children.pop(), children.is_empty()) {
-            (Some(only), true) => Ok(only),
-            _ => internal_err!("an expression that is compiled has one child"),
-        }
-    }
-
-    fn fmt_sql(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.interpreted.fmt_sql(f)
-    }
-}
-
-impl fmt::Display for NativeExpr {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.interpreted, f)
-    }
-}
-
-impl PartialEq for NativeExpr {
-    fn eq(&self, other: &Self) -> bool {
-        self.interpreted.eq(&other.interpreted)
-    }
-}
-
-impl Eq for NativeExpr {}
-
-impl Hash for NativeExpr {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.interpreted.hash(state);
+    /// Nothing: it is interpreted.
+    fn of(_: &Arc<dyn PhysicalExpr>) -> Option<NativeExpr> {
+        None
     }
 }

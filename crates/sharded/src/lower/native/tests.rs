@@ -1,6 +1,6 @@
 //! Machine code gives what DataFusion's expressions give, and fails where they fail.
 
-use super::{Mode, NativeExpr, compile_in};
+use super::{Mode, NativeExpr, SubstituteExpr, compile_in};
 use crate::lower::arithmetic;
 use datafusion::arrow::array::{
     ArrayRef, AsArray, BooleanArray, Float32Array, Float64Array, Int8Array, Int32Array, Int64Array,
@@ -199,7 +199,7 @@ fn coerced(expr: &Expr, schema: &DFSchema) -> Expr {
 fn is_native(expr: &Arc<dyn PhysicalExpr>) -> bool {
     let mut found = false;
     expr.apply(|expr| {
-        found |= expr.is::<NativeExpr>();
+        found |= expr.is::<SubstituteExpr<NativeExpr>>();
         Ok(TreeNodeRecursion::Continue)
     })
     .unwrap();
@@ -219,7 +219,7 @@ fn what_is_not_worth_it_is_left() {
     assert!(is_native(&case));
     let rows = table(&mut Random(2), true);
     case.evaluate(&rows).unwrap();
-    let native = case.downcast_ref::<NativeExpr>().unwrap();
+    let native = &case.downcast_ref::<SubstituteExpr<NativeExpr>>().unwrap().0;
     assert!(!native.is_used(rows.num_rows()), "it has seen few rows");
     assert!(native.is_used(super::MIN_ROWS));
 }
