@@ -63,8 +63,10 @@ def long_answer(rows: str) -> list[tuple]:
     return values(wb.sql(LONG, rows=rows).to_rows())
 
 
-def during(query: Callable[[], list[Any]], act: Callable[[], None]) -> list[tuple]:
-    """Run a query, and do something while it runs."""
+def during(
+    query: Callable[[], list[Any]], act: Callable[[], None], then: Callable[[], None] = lambda: None
+) -> list[tuple]:
+    """Run a query, do something while it runs, and then something that may be after its end."""
     result: list[Any] = []
 
     def run() -> None:
@@ -77,6 +79,7 @@ def during(query: Callable[[], list[Any]], act: Callable[[], None]) -> list[tupl
     thread.start()
     act()
     was_running = thread.is_alive()
+    then()
     thread.join(timeout=120)
     assert not thread.is_alive(), "the query hangs"
     if isinstance(result[0], BaseException):
@@ -136,11 +139,11 @@ def test_sorts_are_in_order_when_workers_are_killed(
         return []
 
     def kill() -> None:
-        time.sleep(0.3)
-        os.kill(cluster.workers[0].pid, signal.SIGKILL)
-        cluster.add(1)
+        time.sleep(0.1)
+        os.kill(victim, signal.SIGKILL)
 
-    during(run, kill)
+    victim = cluster.workers[0].pid
+    during(run, kill, lambda: cluster.add(1))
     assert tables[0].equals(wb.sql(query, rows=rows).to_arrow())
 
 
