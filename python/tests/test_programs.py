@@ -284,6 +284,13 @@ PLANS = {
 }
 
 
+def test_a_list_in_the_place_of_another_column() -> None:
+    same_answer(wb.sql("select * from fill_gaps(t, price, 1, item, values => {'n': 0})", t=SALES))
+    prices = wb.from_rows([(3, "a"), (7, "a")], schema=["price", "item"])
+    filled = wb.sql("select * from fill_gaps(t, price, 1, item)", t=prices)
+    assert len(again(filled).to_rows()) == 5
+
+
 @pytest.mark.parametrize("stream", PLANS.values(), ids=PLANS)
 def test_what_was_built_is_rebuilt(stream: wb.ShardedStream) -> None:
     assert stream.to_python().builds(again(stream)), stream.to_python()

@@ -27,7 +27,8 @@ Sources make sharded streams, methods build plans over them, actions run the pla
 - Events: `interval`, `start_edge`, `end_edge`, `punctuation`, `low_watermark`.
 - Clusters of processes that survive the loss of any of them: `cluster`. Stateless functions over object
   storage, paid by the query: `functions`.
-- Settings: `config`. Errors: `WhimbrelError` and its subclasses, one for each remedy.
+- Settings: `config`. Threads for many queries: `Scheduler`. Errors: `WhimbrelError` and its subclasses,
+  one for each remedy.
 """
 
 from __future__ import annotations
@@ -59,6 +60,7 @@ __all__ = [
     "ReplayableSource",
     "ResourceExhaustedError",
     "Row",
+    "Scheduler",
     "Schema",
     "ShardedStream",
     "SourceShard",

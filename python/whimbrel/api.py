@@ -45,6 +45,7 @@ from .progressive import EarlyResult, Progressive
 from .query import Candidate, Query
 from .relational import GroupingSets, agg, cube, grouping_sets, rollup
 from .scalar_functions import fn
+from .scheduler import Scheduler
 from .schema import Schema
 from .selections import collect, max_by, min_by, single, top_k
 from .settings import config

@@ -11,6 +11,7 @@ from . import _whimbrel as native
 from .errors import InvalidError
 from .plan_builder import PlanBuilder
 from .remote import RemoteRuntime
+from .scheduler import Scheduler
 from .settings import Runtime, with_changes
 
 
@@ -49,4 +50,7 @@ class Runnable(PlanBuilder):
         changes = {"runtime": runtime, "progress": progress, "batch_rows": batch_rows, "on": on or self._on}
         settings = with_changes(**{name: value for name, value in changes.items() if value is not None})
         remote = None if settings.on is None else settings.on._begin()
-        return native.Options(settings.runtime, settings.batch_rows, settings.progress, remote)
+        runtime, scheduler = settings.runtime, None
+        if isinstance(runtime, Scheduler):
+            runtime, scheduler = "library", runtime._native
+        return native.Options(runtime, settings.batch_rows, settings.progress, remote, scheduler)

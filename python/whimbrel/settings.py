@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from .attribute_errors import near_arguments
 from .errors import InvalidError
 from .remote import RemoteRuntime
+from .scheduler import Scheduler
 
-Runtime = Literal["library", "local"]
+Runtime: TypeAlias = Literal["library", "local"] | Scheduler
 _UNSET: Any = object()
 
 
@@ -36,7 +37,7 @@ class config:
     ----------
     runtime
         ``"local"`` (default): a thread for every shard of every stage. ``"library"``: the calling thread
-        only.
+        only. A `Scheduler`: its threads, in turns with other queries.
     shards
         How many shards data is redistributed to by default; if `None`, as many as there are cores.
     progress
@@ -96,8 +97,8 @@ class config:
 def with_changes(**changes: Any) -> Settings:
     """Return the current settings with these changes, checked."""
     settings = replace(_current, **changes)
-    if settings.runtime not in ("library", "local"):
-        raise InvalidError(f'runtime is "library" or "local", not {settings.runtime!r}')
+    if not isinstance(settings.runtime, Scheduler) and settings.runtime not in ("library", "local"):
+        raise InvalidError(f'runtime is "library", "local" or a Scheduler, not {settings.runtime!r}')
     if settings.shards is not None and settings.shards < 1:
         raise InvalidError(f"shards has to be at least 1, not {settings.shards}")
     if settings.on is not None and not isinstance(settings.on, RemoteRuntime):

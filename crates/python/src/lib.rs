@@ -101,8 +101,8 @@ mod _whimbrel {
     use crate::rows::{Row, missing_column};
     #[pymodule_export]
     use crate::run::{
-        NativeOptions, collect, explain_analyze, explain_estimates, replay, to_binary_stream, to_memory,
-        to_storage,
+        NativeOptions, NativeScheduler, collect, explain_analyze, explain_estimates, replay,
+        to_binary_stream, to_memory, to_storage,
     };
     #[pymodule_export]
     use crate::sample::{NativeDataType, infer_type, sample_rows};

@@ -12,13 +12,14 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use std::io::{IsTerminal, Write};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 use whimbrel_functions::Functions;
 use whimbrel_process::progress::QueryProgress;
 use whimbrel_session::panic;
 use whimbrel_sharded::action::{self, Action, Existing};
 use whimbrel_sharded::program::TaskId;
-use whimbrel_sharded::{Job, Options, Output, RuntimeKind, analyze, replay as tapes};
+use whimbrel_sharded::{Job, Options, Output, RuntimeKind, Scheduler, analyze, replay as tapes};
 
 use crate::arguments::Count;
 use crate::error::{OrRaise, PythonError, invalid};
@@ -30,6 +31,24 @@ use crate::table::NativeTable;
 
 /// How often signals are handled.
 pub const POLL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Threads that run queries in turns.
+#[pyclass(frozen, module = "whimbrel._whimbrel", name = "Scheduler")]
+pub struct NativeScheduler(Arc<Scheduler>);
+
+#[pymethods]
+impl NativeScheduler {
+    /// So many threads.
+    #[new]
+    fn new(threads: Count) -> PyResult<NativeScheduler> {
+        Ok(NativeScheduler(Arc::new(Scheduler::new(threads.0).or_raise()?)))
+    }
+
+    /// How many queries have not ended.
+    fn queries(&self) -> usize {
+        self.0.queries()
+    }
+}
 
 /// How a plan is run.
 #[pyclass(frozen, module = "whimbrel._whimbrel", name = "Options")]
@@ -46,12 +65,13 @@ pub struct NativeOptions {
 impl NativeOptions {
     /// Options for one action.
     #[new]
-    #[pyo3(signature = (runtime, batch_rows, progress, remote = None))]
+    #[pyo3(signature = (runtime, batch_rows, progress, remote = None, scheduler = None))]
     fn new(
         runtime: &str,
         batch_rows: Count,
         progress: Option<bool>,
         remote: Option<Remote<'_>>,
+        scheduler: Option<&NativeScheduler>,
     ) -> PyResult<NativeOptions> {
         let runtime = match runtime {
             "library" => RuntimeKind::Library,
@@ -61,7 +81,13 @@ impl NativeOptions {
         let functions = remote.as_ref().and_then(Remote::functions);
         let remote = remote.map(|remote| remote.runtime());
         Ok(NativeOptions {
-            options: Options { runtime, batch_rows: batch_rows.0, remote, ..Options::default() },
+            options: Options {
+                runtime,
+                batch_rows: batch_rows.0,
+                scheduler: scheduler.map(|scheduler| scheduler.0.clone()),
+                remote,
+                ..Options::default()
+            },
             progress,
             functions,
         })

@@ -11,6 +11,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::LocalKey;
 use std::time::{Duration, Instant};
+use whimbrel_sharded::for_this_thread;
 
 /// How long [`leave`] waits for a function that does not return.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -102,7 +103,7 @@ pub fn detach<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) -> T {
         return py.detach(work);
     }
     py.detach(|| {
-        std::thread::scope(|scope| match scope.spawn(work).join() {
+        std::thread::scope(|scope| match scope.spawn(for_this_thread(work)).join() {
             Ok(result) => result,
             Err(payload) => std::panic::resume_unwind(payload),
         })

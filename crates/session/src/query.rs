@@ -1,48 +1,21 @@
 //! A query that runs in the background.
 //!
 //! A thread of its own waits for the job. In library mode that thread runs the query, so that whoever started
-//! the query can look at signals while an operator computes for long.
+//! the query can look at signals while an operator computes for long. A scheduler's threads run it without.
 
 use crate::panic;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::{DataFusionError, Result};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use whimbrel_plan::Stream;
 use whimbrel_plan::nodes::Scope;
-use whimbrel_sharded::{Job, Options, action};
+use whimbrel_sharded::{End, Job, Options, action};
 
 /// A query that runs in the background. Dropping it does not stop the query; [`Job::cancel`] does.
 pub struct RunningQuery {
     job: Arc<Job>,
     end: Arc<End>,
-}
-
-/// How a query ended. The error is shared: several threads may wait.
-type Outcome = Result<(), Arc<DataFusionError>>;
-
-/// The outcome of a query, once there is one.
-#[derive(Default)]
-struct End {
-    outcome: Mutex<Option<Outcome>>,
-    published: Condvar,
-}
-
-impl End {
-    /// The outcome is consistent after a panic of another thread: it is one value.
-    fn lock(&self) -> MutexGuard<'_, Option<Outcome>> {
-        self.outcome.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Stores the outcome, and wakes all who wait for it.
-    fn publish(&self, outcome: Result<()>) {
-        let outcome = outcome.map_err(|error| match error {
-            DataFusionError::Shared(error) => error,
-            error => Arc::new(error),
-        });
-        *self.lock() = Some(outcome);
-        self.published.notify_all();
-    }
 }
 
 impl RunningQuery {
@@ -62,9 +35,14 @@ impl RunningQuery {
     /// Waits in the background for a job that was started already.
     ///
     /// # Errors
-    /// `ResourcesExhausted` if there is no thread for it.
+    /// `ResourcesExhausted` if there is no thread for it; `Plan` if those of its scheduler are in another
+    /// process.
     pub fn of_job(job: impl Into<Arc<Job>>) -> Result<RunningQuery> {
-        let query = RunningQuery { job: job.into(), end: Arc::default() };
+        let job: Arc<Job> = job.into();
+        if let Some(end) = job.detach()? {
+            return Ok(RunningQuery { job, end });
+        }
+        let query = RunningQuery { job, end: Arc::default() };
         let (job, end) = (query.job.clone(), query.end.clone());
         let thread = std::thread::Builder::new().name("query".into());
         let spawned = thread.spawn(move || end.publish(panic::catch(|| job.wait())));
@@ -81,7 +59,7 @@ impl RunningQuery {
 
     /// Whether the query has ended, with a result or with an error.
     pub fn has_ended(&self) -> bool {
-        self.end.lock().is_some()
+        self.end.is_there()
     }
 
     /// Waits for the end of the query.
@@ -89,8 +67,7 @@ impl RunningQuery {
     /// # Errors
     /// That of the query.
     pub fn wait(&self) -> Result<()> {
-        let pending = self.end.published.wait_while(self.end.lock(), |outcome| outcome.is_none());
-        check_outcome(&pending.unwrap_or_else(PoisonError::into_inner)).map(|_| ())
+        self.end.wait()
     }
 
     /// Waits for the end of the query, but not longer than this; whether it has ended.
@@ -98,21 +75,7 @@ impl RunningQuery {
     /// # Errors
     /// That of the query.
     pub fn wait_timeout(&self, timeout: Duration) -> Result<bool> {
-        let waited =
-            self.end.published.wait_timeout_while(self.end.lock(), timeout, |outcome| outcome.is_none());
-        check_outcome(&waited.unwrap_or_else(PoisonError::into_inner).0)
-    }
-}
-
-/// Whether there is an outcome.
-///
-/// # Errors
-/// That of the query.
-fn check_outcome(outcome: &Option<Outcome>) -> Result<bool> {
-    match outcome {
-        Some(Err(error)) => Err(DataFusionError::Shared(error.clone())),
-        Some(Ok(())) => Ok(true),
-        None => Ok(false),
+        self.end.wait_timeout(timeout)
     }
 }
 

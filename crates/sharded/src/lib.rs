@@ -6,7 +6,8 @@
 //!
 //! Layers, lowest first; each module uses only modules above it in this list:
 //! 1. `unavailable`, [`error`]: errors, sorted by their remedy;
-//! 2. `progress`, `options`: how far a query is, and how it is run: [`Options`];
+//! 2. `progress`, [`End`]: how far a query is, and how it ended; [`Scheduler`]: threads for many queries;
+//!    `options`: how one is run: [`Options`];
 //! 3. [`relation`]: rows without time as messages;
 //! 4. [`FolderLock`]: one process a folder; `compact`: rows that hold no memory of others; `unary`,
 //!    `substitute`, `substitute_expr`: physical operators over one input, and operators and expressions in
@@ -42,11 +43,13 @@ pub mod runtime;
 pub mod stage;
 
 mod compact;
+mod end;
 mod folder_lock;
 mod lower;
 mod metrics;
 mod options;
 mod progress;
+mod scheduler;
 mod spec;
 mod substitute;
 mod substitute_expr;
@@ -54,8 +57,10 @@ mod texts;
 mod unary;
 mod unavailable;
 
+pub use end::End;
 pub use folder_lock::FolderLock;
 pub use options::{Memory, Options, Output, ResultShards, RuntimeKind};
 pub use progress::LateRows;
 pub use runtime::{ChannelState, Job, Marker, PacedSource, Progress, Report, run, run_sharded};
+pub use scheduler::{Scheduler, for_this_thread};
 pub use spec::JobSpec;

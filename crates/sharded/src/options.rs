@@ -1,6 +1,8 @@
 //! Options of a run. None of them changes the answer.
 
+use crate::end::End;
 use crate::progress::{LateRows, Progress};
+use crate::scheduler::Scheduler;
 use datafusion::common::Result;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -74,6 +76,14 @@ pub trait Execution: Send {
     /// # Errors
     /// The first error of any channel.
     fn wait(&mut self, until: Option<Instant>) -> Result<bool>;
+
+    /// Lets it run without anybody who waits for it, if that can be done; what tells of its end then.
+    ///
+    /// # Errors
+    /// `Plan` if this process cannot run it.
+    fn detach(&mut self) -> Result<Option<Arc<End>>> {
+        Ok(None)
+    }
 }
 
 /// What it costs to bring rows from one channel to another that is in another process, beside what it costs
@@ -205,6 +215,8 @@ pub struct Options {
     pub memory: Memory,
     /// The callback for late rows.
     pub late: Option<LateRows>,
+    /// The threads that run it, in library mode, in place of the one that waits for it.
+    pub scheduler: Option<Arc<Scheduler>>,
     /// Where the query runs, if not in this process.
     pub remote: Option<Arc<dyn RemoteRuntime>>,
 }
@@ -232,6 +244,7 @@ impl Default for Options {
             queue_capacity: 4,
             memory: Memory::Unlimited,
             late: None,
+            scheduler: None,
             remote: None,
         }
     }

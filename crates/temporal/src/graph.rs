@@ -1,15 +1,19 @@
 //! Operators wired together: what runs on one thread, and is saved and restored as one.
 //!
 //! Invariants: a node's inputs are nodes that were added before it, so the nodes are in topological
-//! order; a message reaches all consumers of a node before the next message of that node is worked on.
+//! order; a message reaches all consumers of a node before the next message of that node is worked on. The
+//! steps that a message begins are finished before the next message of the inputs is worked on; those that
+//! are not are in `work`, the innermost last.
 
 use crate::activity::{Activity, NodeActivity, SharedOperator, Watched, lock};
 use crate::batch::Message;
 use crate::checkpoint::{decode, encode, open, seal};
 use crate::operator::Operator;
+use crate::pieces::PIECE_ROWS;
 use arrow::array::RecordBatch;
-use datafusion::common::Result;
+use datafusion::common::{Result, internal_err};
 use serde_bytes::ByteBuf;
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, Weak};
 
 /// A node of a [`Graph`].
@@ -31,6 +35,14 @@ struct Node {
     operator: Option<SharedOperator>,
     targets: Vec<Target>,
     activity: Arc<Activity>,
+}
+
+/// A step that is not finished.
+enum Work {
+    /// A message of a node, on its way to the target of this number.
+    Delivery { node: usize, message: Message, target: usize },
+    /// What a node has made of the message pushed to it, and may make still.
+    Results { node: usize, messages: VecDeque<Message> },
 }
 
 /// A directed acyclic graph of operators.
@@ -64,6 +76,9 @@ pub struct Graph {
     /// The nodes of the inputs, by the number of the input.
     inputs: Vec<usize>,
     outputs: usize,
+    /// Messages of the inputs that are not worked on yet, by the node.
+    waiting: VecDeque<(usize, Message)>,
+    work: Vec<Work>,
 }
 
 impl Graph {
@@ -110,35 +125,100 @@ impl Graph {
         self.outputs
     }
 
-    /// Pushes a message into an input, and appends what comes out, with the number of the output.
+    /// Pushes a message into an input, and appends all that comes out, with the number of the output.
     /// Who feeds several consumers hands each the same columns, not a copy of them.
     ///
     /// # Errors
     /// The first error of an operator. The graph must not be pushed to again.
     pub fn push(&mut self, input: usize, message: Message, out: &mut Vec<(usize, Message)>) -> Result<()> {
-        self.deliver(self.inputs[input], message, out)
+        self.enqueue(input, message);
+        while self.proceed(out)? {}
+        Ok(())
     }
 
-    /// Hands a message of `node` to all that it feeds, and what these make of it to all that they feed.
-    fn deliver(&mut self, node: usize, message: Message, out: &mut Vec<(usize, Message)>) -> Result<()> {
-        self.nodes[node].activity.hand_out(&message);
-        for i in 0..self.nodes[node].targets.len() {
-            match self.nodes[node].targets[i] {
-                Target::Output(output) => out.push((output, message.clone())),
-                Target::Node(target, input) => {
-                    let Some(operator) = self.nodes[target].operator.clone() else { continue };
-                    let mut produced = Vec::new();
-                    lock(&operator).push(input, message.clone(), &mut produced)?;
-                    while !produced.is_empty() {
-                        for message in produced.drain(..) {
-                            self.deliver(target, message, out)?;
-                        }
-                        lock(&operator).proceed(&mut produced)?;
-                    }
+    /// Puts a message into an input; [`proceed`](Graph::proceed) works on it.
+    pub fn enqueue(&mut self, input: usize, message: Message) {
+        self.waiting.push_back((self.inputs[input], message));
+    }
+
+    /// Works on the messages that were put into inputs, and appends what comes out, until that is some ten
+    /// thousand rows. Whether there is more to do: long results are handed out in several calls, so that the
+    /// first can be used before the last is made.
+    ///
+    /// # Errors
+    /// As [`push`](Graph::push).
+    pub fn proceed(&mut self, out: &mut Vec<(usize, Message)>) -> Result<bool> {
+        let mut rows = 0;
+        while rows < PIECE_ROWS {
+            match self.work.pop() {
+                Some(Work::Delivery { node, message, target }) => {
+                    rows += self.hand_on(node, message, target, out)?;
                 }
+                Some(Work::Results { node, messages }) => self.next_result(node, messages)?,
+                None => match self.waiting.pop_front() {
+                    Some((input, message)) => self.deliver(input, message),
+                    None => return Ok(false),
+                },
             }
         }
+        Ok(true)
+    }
+
+    /// Hands a message of a node to its target of this number; the further ones get it when what this one
+    /// makes of it is worked on. How many rows come out of the graph.
+    fn hand_on(
+        &mut self,
+        node: usize,
+        message: Message,
+        target: usize,
+        out: &mut Vec<(usize, Message)>,
+    ) -> Result<usize> {
+        let targets = &self.nodes[node].targets;
+        let Some(to) = targets.get(target).copied() else { return Ok(0) };
+        if target + 1 < targets.len() {
+            self.work.push(Work::Delivery { node, message: message.clone(), target: target + 1 });
+        }
+        match to {
+            Target::Output(output) => {
+                let rows = if let Message::Batch(batch) = &message { batch.len() } else { 0 };
+                out.push((output, message));
+                Ok(rows)
+            }
+            Target::Node(node, input) => {
+                let mut produced = Vec::new();
+                self.operate(node, |operator| operator.push(input, message, &mut produced))?;
+                if !produced.is_empty() {
+                    self.work.push(Work::Results { node, messages: produced.into() });
+                }
+                Ok(0)
+            }
+        }
+    }
+
+    /// Delivers the next message of what a node has made, or lets it make more.
+    fn next_result(&mut self, node: usize, mut messages: VecDeque<Message>) -> Result<()> {
+        if let Some(message) = messages.pop_front() {
+            self.work.push(Work::Results { node, messages });
+            self.deliver(node, message);
+            return Ok(());
+        }
+        let mut more = Vec::from(messages);
+        self.operate(node, |operator| operator.proceed(&mut more))?;
+        if !more.is_empty() {
+            self.work.push(Work::Results { node, messages: more.into() });
+        }
         Ok(())
+    }
+
+    /// Begins to hand a message of a node to all that it feeds.
+    fn deliver(&mut self, node: usize, message: Message) {
+        self.nodes[node].activity.hand_out(&message);
+        self.work.push(Work::Delivery { node, message, target: 0 });
+    }
+
+    /// Calls the operator of a node.
+    fn operate(&self, node: usize, call: impl FnOnce(&mut dyn Operator) -> Result<()>) -> Result<()> {
+        self.nodes[node].operator.as_ref().map_or(Ok(()), |operator| call(lock(operator).as_mut()))
     }
 
     /// What each node has done, inputs first. The counters go on while the graph does.
@@ -177,8 +257,11 @@ impl Graph {
     /// The state of all operators, [sealed](crate::checkpoint).
     ///
     /// # Errors
-    /// `Internal` if a state cannot be encoded.
+    /// `Internal` if a state cannot be encoded, or there is more to do.
     pub fn save(&self) -> Result<Vec<u8>> {
+        if !(self.work.is_empty() && self.waiting.is_empty()) {
+            return internal_err!("a graph is saved between two messages, and not while it works on one");
+        }
         let states = self.operators().map(|operator| lock(operator).save().map(ByteBuf::from));
         let states: Vec<ByteBuf> = states.collect::<Result<_>>()?;
         seal(&self.describe(), &encode(&states)?)

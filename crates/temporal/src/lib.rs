@@ -7,7 +7,8 @@
 //!
 //! Layers, bottom up:
 //! 1. [`time`], [`rules`]: instants, kinds of row, the words in which queries speak of windows;
-//! 2. [`Batch`], [`Key`], [`places`], [`leading`]: columns; group numbers and [`TimeMerge`];
+//! 2. [`Batch`], [`Key`], [`places`], [`leading`], [`interpolate()`]: columns; group numbers and
+//!    [`TimeMerge`];
 //! 3. [`operators`]: one file each; `operators/aggregate` is the snapshot aggregate with its accumulators;
 //! 4. [`Ingress`], [`egress`]: tables to streams and back;
 //! 5. [`Graph`]: operators wired together;
@@ -30,6 +31,7 @@ mod graph;
 mod groups;
 mod held;
 mod ingress;
+mod interpolate;
 mod key;
 mod merge;
 pub mod operator;
@@ -46,6 +48,7 @@ pub use carry::Carry;
 pub use graph::{Graph, NodeId};
 pub use held::Held;
 pub use ingress::{Ingress, Sortedness, TimeColumns};
+pub use interpolate::interpolate;
 pub use key::Key;
 pub use merge::TimeMerge;
 pub use operator::Operator;

@@ -5,6 +5,7 @@ use crate::canonical;
 use crate::coalesce;
 use crate::constants;
 use crate::floor_division;
+use crate::interpolate;
 use crate::sort_key;
 use crate::source::Source;
 use datafusion::common::Result;
@@ -51,7 +52,8 @@ pub trait References: Debug + Send + Sync {
 
 /// The scalar functions that this crate's builders and rules write into plans.
 pub(super) fn own_scalar_functions() -> Vec<Arc<ScalarUDF>> {
-    let mut own = vec![Arc::clone(boundary()), coalesce::eager_coalesce(), sort_key::function()];
+    let mut own = vec![Arc::clone(boundary()), coalesce::eager_coalesce()];
+    own.extend([interpolate::function(), sort_key::function()]);
     own.extend(canonical::functions());
     own.extend(constants::functions());
     own.extend(floor_division::functions());

@@ -117,7 +117,11 @@ fn unnested_list(projection: &Projection, place: usize) -> Option<&Expr> {
     let all = names(projection.input.schema());
     let mut others = projection.expr.iter().enumerate().filter(|(i, _)| *i != place);
     let kept = others.all(|(i, e)| all.get(i).is_some_and(|n| column_name(e) == Some(n)));
+    // The list comes after all columns, or takes the place of the one whose name it has.
+    let list = projection.schema.field(place).name();
+    let in_place = place == all.len() || all.get(place).is_some_and(|name| name == list);
+    let complete = projection.expr.len() == all.len().max(place + 1);
     let expr = projection.expr.get(place)?;
     let expr = if let Expr::Alias(alias) = expr { alias.expr.as_ref() } else { expr };
-    (kept && place <= all.len()).then_some(expr)
+    (kept && in_place && complete).then_some(expr)
 }

@@ -4,7 +4,8 @@ use super::Stream;
 use crate::duration::Duration;
 use crate::names::{names, type_name, unknown_column};
 use crate::nodes::{Fill, FillGaps, extension};
-use datafusion::common::{Result, ScalarValue, plan_datafusion_err, plan_err};
+use arrow::datatypes::Field;
+use datafusion::common::{DFSchema, Result, ScalarValue, plan_datafusion_err, plan_err};
 
 impl Stream {
     /// Per current key: a row for each cell `[offset + k·period, offset + (k + 1)·period)` of a grid that
@@ -26,37 +27,57 @@ impl Stream {
         let period = period.into().positive_ticks(time, "fill_gaps: period")?;
         let offset = offset.into().ticks(time, "fill_gaps: offset")?.rem_euclid(period);
         let max_gap = max_gap.map(|gap| gap.positive_ticks(time, "fill_gaps: max_gap")).transpose()?;
-        let columns = names(self.df_schema());
-        for (name, _) in &fills {
-            if !columns.contains(&name.as_str()) {
-                return Err(unknown_column(name, &columns));
-            }
-            if self.key().contains(name) {
-                return plan_err!("fill_gaps: {name:?} is a column of the key, which every row has");
-            }
-        }
-        let others = columns.iter().filter(|name| !self.key().iter().any(|key| key == *name));
-        let fills = others.map(|name| self.fill(name, &fills)).collect::<Result<_>>()?;
-        let key = self.key_exprs();
-        self.then(extension(FillGaps::try_new(self.input(), key, (period, offset), max_gap, fills)?))
+        self.fill_gaps_on((period, offset), max_gap, &fills)
     }
 
-    /// What a column has in a gap.
-    fn fill(&self, name: &str, fills: &[(String, Fill)]) -> Result<Fill> {
-        let field = self.schema().field_with_name(name)?;
-        let (to, what) = (field.data_type(), || type_name(field.data_type()));
-        Ok(match fills.iter().find(|(filled, _)| filled == name).map(|(_, fill)| fill) {
-            None if !field.is_nullable() => {
-                return plan_err!("fill_gaps: column {name:?} has no nulls; say what it has in a gap");
-            }
-            None => Fill::Constant(ScalarValue::try_from(to)?),
-            Some(Fill::Linear) if !to.is_numeric() => {
-                return plan_err!("fill_gaps: column {name:?} is {}, and no line leads through it", what());
-            }
-            Some(Fill::Constant(value)) => Fill::Constant(value.cast_to(to).map_err(|_| {
-                plan_datafusion_err!("fill_gaps: {value} is no value of column {name:?}, which is {}", what())
-            })?),
-            Some(other) => other.clone(),
-        })
+    /// The same, with a period, an offset and a `max_gap` in ticks.
+    ///
+    /// # Errors
+    /// `Plan` as [`fill_gaps`](Stream::fill_gaps).
+    pub fn fill_gaps_on(
+        &self,
+        grid: (i64, i64),
+        max_gap: Option<i64>,
+        fills: &[(String, Fill)],
+    ) -> Result<Stream> {
+        let fills = column_fills(self.df_schema(), self.key(), fills)?;
+        self.then(extension(FillGaps::try_new(self.input(), self.key_exprs(), grid, max_gap, fills)?))
     }
+}
+
+/// What each column that is not of the key has in a gap, in the order of the columns: null if it is not
+/// named.
+///
+/// # Errors
+/// `Plan` if a name is none of these columns, or a fill does not fit its column.
+pub fn column_fills(schema: &DFSchema, key: &[String], fills: &[(String, Fill)]) -> Result<Vec<Fill>> {
+    let columns = names(schema);
+    for (name, _) in fills {
+        if !columns.contains(&name.as_str()) {
+            return Err(unknown_column(name, &columns));
+        }
+        if key.contains(name) {
+            return plan_err!("fill_gaps: {name:?} is a column of the key, which every row has");
+        }
+    }
+    let others = schema.fields().iter().filter(|field| !key.contains(field.name()));
+    others.map(|field| column_fill(field, fills)).collect()
+}
+
+/// What a column has in a gap.
+fn column_fill(field: &Field, fills: &[(String, Fill)]) -> Result<Fill> {
+    let (name, to, what) = (field.name(), field.data_type(), || type_name(field.data_type()));
+    Ok(match fills.iter().find(|(filled, _)| filled == name).map(|(_, fill)| fill) {
+        None if !field.is_nullable() => {
+            return plan_err!("fill_gaps: column {name:?} has no nulls; say what it has in a gap");
+        }
+        None => Fill::Constant(ScalarValue::try_from(to)?),
+        Some(Fill::Linear) if !to.is_numeric() => {
+            return plan_err!("fill_gaps: column {name:?} is {}, and no line leads through it", what());
+        }
+        Some(Fill::Constant(value)) => Fill::Constant(value.cast_to(to).map_err(|_| {
+            plan_datafusion_err!("fill_gaps: {value} is no value of column {name:?}, which is {}", what())
+        })?),
+        Some(other) => other.clone(),
+    })
 }

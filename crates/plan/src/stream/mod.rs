@@ -21,6 +21,7 @@ mod values;
 mod windows;
 
 pub use calls::{Call, GROUPING_ID, Groups};
+pub use gaps::column_fills;
 pub use joins::{JoinHow, JoinKind};
 pub use recursive::is_work_table;
 

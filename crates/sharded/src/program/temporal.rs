@@ -3,7 +3,8 @@
 //!
 //! Invariants: each input of the graph gets messages in order of time. The lane that is needed next is
 //! one of the input that is furthest behind, so that no operator buffers more than it must. With
-//! `announce`, a punctuation follows the rows of every step: the consumers of an exchange wait for it.
+//! `announce`, a punctuation follows the rows of every step: the consumers of an exchange wait for it. While
+//! the graph has more to do, the program is [ready](Step::Ready) to step again, and has no checkpoint.
 
 use super::clock::InputClock;
 use super::lanes::{LaneOrder, Lanes, Next};
@@ -214,16 +215,16 @@ impl TemporalProgram {
         TemporalProgram { inputs, lanes: all, graph, announce, clock: 0, description }
     }
 
-    /// Moves the ready messages of an input to the graph.
-    fn feed(&mut self, input: usize, out: &mut Vec<(usize, Message)>) -> Result<()> {
-        let state = &mut self.inputs[input];
-        for message in state.adapter.take_ready() {
-            state.clock.note(&message);
-            self.graph.push(input, message, out)?;
-        }
-        match self.announce.then(|| state.clock.announce()).flatten() {
-            Some(punctuation) => self.graph.push(input, punctuation, out),
-            None => Ok(()),
+    /// Puts the messages of all inputs that are ready into the graph.
+    fn feed(&mut self) {
+        for (number, input) in self.inputs.iter_mut().enumerate() {
+            for message in input.adapter.take_ready() {
+                input.clock.note(&message);
+                self.graph.enqueue(number, message);
+            }
+            if let Some(punctuation) = self.announce.then(|| input.clock.announce()).flatten() {
+                self.graph.enqueue(number, punctuation);
+            }
         }
     }
 
@@ -278,10 +279,11 @@ impl ChannelProgram for TemporalProgram {
     }
 
     fn step(&mut self, out: &mut Vec<(usize, Message)>) -> Result<Step> {
-        for input in 0..self.inputs.len() {
-            self.feed(input, out)?;
+        self.feed();
+        match self.graph.proceed(out)? {
+            true => Ok(Step::Ready),
+            false => Ok(self.needs()),
         }
-        Ok(self.needs())
     }
 
     fn candidate_lanes(&self) -> Vec<usize> {

@@ -120,7 +120,9 @@ fn fetch(
 fn wait(channel: &Channel, control: &Control) -> Result<(), Halt> {
     let mut select = Select::new();
     let stopped = select.recv(control.stopped());
-    channel.wanted().iter().for_each(|lane| channel.lanes[*lane].wake(&mut select));
+    for lane in channel.wanted() {
+        channel.lanes[*lane].register(&mut select);
+    }
     match select.ready() {
         ready if ready == stopped => Err(Halt::Stopped),
         _ => Ok(()),

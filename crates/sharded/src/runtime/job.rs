@@ -1,6 +1,7 @@
 //! Jobs: queries that run.
 
 use super::Control;
+use crate::end::End;
 use crate::options::Execution;
 use crate::progress::Progress;
 use datafusion::common::{DataFusionError, Result};
@@ -93,6 +94,17 @@ impl Job {
     /// As [`wait`](Job::wait).
     pub fn wait_timeout(&self, timeout: Duration) -> Result<bool> {
         self.wait_until(Instant::now().checked_add(timeout))
+    }
+
+    /// Lets it run without anybody who waits for it, if its runtime can do that; what tells of its end then.
+    ///
+    /// # Errors
+    /// `Plan` if this process cannot run it.
+    pub fn detach(&self) -> Result<Option<Arc<End>>> {
+        match &mut *self.execution.lock().unwrap_or_else(PoisonError::into_inner) {
+            State::Running(execution) => execution.detach(),
+            State::Ended(_) => Ok(None),
+        }
     }
 
     /// Waits for the end, or until an instant; keeps the error for those who ask again.

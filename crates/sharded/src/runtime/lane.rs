@@ -83,14 +83,15 @@ impl Lane {
         }
     }
 
-    /// Makes a wait end when the lane may have something.
-    pub fn wake<'a>(&'a self, select: &mut Select<'a>) {
+    /// Makes a wait end when the lane may have something; how many registrations that takes.
+    pub fn register<'a>(&'a self, select: &mut Select<'a>) -> usize {
         match self {
-            Lane::Live { queue, .. } => _ = select.recv(&queue.messages),
-            Lane::Growing(lane) => _ = select.recv(&lane.ticks),
-            Lane::Paced(lane) => _ = select.recv(&lane.orders),
-            Lane::Reader(_) | Lane::Queue(_) => {}
-        }
+            Lane::Live { queue, .. } => select.recv(&queue.messages),
+            Lane::Growing(lane) => select.recv(&lane.ticks),
+            Lane::Paced(lane) => select.recv(&lane.orders),
+            Lane::Reader(_) | Lane::Queue(_) => return 0,
+        };
+        1
     }
 }
 

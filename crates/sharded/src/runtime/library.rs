@@ -3,12 +3,15 @@
 //! It is driven by demand. The channels of the result step round-robin; one that needs a lane makes the
 //! producer of that lane step, and so on down to a source. The queues between channels are unbounded: a
 //! single thread cannot wait for itself.
+//!
+//! With a scheduler, its threads run the query in turns with others (`scheduled`).
 
 use super::channel::Channel;
 use super::lane::{Item, Poll};
 use super::topology::Queue;
 use super::{Control, Execution, Progress, Runtime, Wiring};
 use crate::error::panicked;
+use crate::scheduler::Turn;
 use crossbeam_channel::Select;
 use datafusion::common::Result;
 use std::collections::VecDeque;
@@ -23,24 +26,12 @@ pub struct Library;
 
 impl Runtime for Library {
     fn start(&self, wiring: Wiring, progress: Progress) -> Result<Box<dyn Execution>> {
-        let results = (0..wiring.channels.len()).filter(|i| wiring.channels[*i].has_sink()).collect();
-        let ended = vec![false; wiring.channels.len()];
-        let waiting = wiring.queues.iter().map(|_| VecDeque::new()).collect();
-        Ok(Box::new(Schedule {
-            channels: wiring.channels,
-            queues: wiring.queues,
-            ended,
-            waiting,
-            results,
-            last: 0,
-            out: Vec::new(),
-            control: progress.control().clone(),
-        }))
+        Ok(Box::new(Schedule::new(wiring, progress.control().clone())))
     }
 }
 
-/// A query that runs on one thread.
-struct Schedule {
+/// A query that runs on one thread at a time.
+pub(super) struct Schedule {
     channels: Vec<Channel>,
     queues: Vec<Queue>,
     /// Which channels have handed out everything, and said so.
@@ -51,6 +42,8 @@ struct Schedule {
     results: Vec<usize>,
     /// The channel of the result that stepped last.
     last: usize,
+    /// The channels that wait for live sources; empty after each step.
+    idle: Vec<usize>,
     out: Vec<(usize, Message)>,
     control: Arc<Control>,
 }
@@ -75,20 +68,11 @@ enum Fetched {
 
 impl Execution for Schedule {
     fn wait(&mut self, until: Option<Instant>) -> Result<bool> {
-        let mut idle: Vec<usize> = Vec::new();
         loop {
-            if self.control.is_stopped() {
-                return Ok(true);
-            }
-            let Some(channel) = self.next_result() else { return Ok(true) };
-            let advance = catch_unwind(AssertUnwindSafe(|| self.advance(channel)));
-            match advance.unwrap_or_else(|panic| Err(panicked("the query", panic)))? {
-                Advance::Stepped => idle.clear(),
-                Advance::Idle(channel) => idle.push(channel),
-            }
-            if idle.len() > self.results.len() {
-                self.sleep(&idle, until);
-                idle.clear();
+            match self.turn()? {
+                Turn::Ended => return Ok(true),
+                Turn::Waiting => self.sleep(until),
+                Turn::Ready => {}
             }
             if until.is_some_and(|until| Instant::now() >= until) {
                 return Ok(false);
@@ -98,6 +82,48 @@ impl Execution for Schedule {
 }
 
 impl Schedule {
+    /// The channels of a query.
+    pub fn new(wiring: Wiring, control: Arc<Control>) -> Schedule {
+        Schedule {
+            results: (0..wiring.channels.len()).filter(|i| wiring.channels[*i].has_sink()).collect(),
+            ended: vec![false; wiring.channels.len()],
+            waiting: wiring.queues.iter().map(|_| VecDeque::new()).collect(),
+            channels: wiring.channels,
+            queues: wiring.queues,
+            last: 0,
+            idle: Vec::new(),
+            out: Vec::new(),
+            control,
+        }
+    }
+
+    /// Lets the next channel of the result step.
+    ///
+    /// # Errors
+    /// The first error of any channel, panics included.
+    pub fn turn(&mut self) -> Result<Turn> {
+        if self.idle.len() > self.results.len() {
+            self.idle.clear();
+        }
+        let next = if self.control.is_stopped() { None } else { self.next_result() };
+        let Some(channel) = next else { return Ok(Turn::Ended) };
+        let advance = catch_unwind(AssertUnwindSafe(|| self.advance(channel)));
+        match advance.unwrap_or_else(|panic| Err(panicked("the query", panic)))? {
+            Advance::Stepped => self.idle.clear(),
+            Advance::Idle(channel) => self.idle.push(channel),
+        }
+        Ok(if self.idle.len() > self.results.len() { Turn::Waiting } else { Turn::Ready })
+    }
+
+    /// Registers what the query waits for after a turn: an end, and something in the lanes of its channels;
+    /// how many registrations that were.
+    pub fn register<'a>(&'a self, select: &mut Select<'a>) -> usize {
+        select.recv(self.control.stopped());
+        let channels = self.idle.iter().map(|channel| &self.channels[*channel]);
+        let lanes = channels.flat_map(|channel| channel.wanted().iter().map(|lane| &channel.lanes[*lane]));
+        1 + lanes.map(|lane| lane.register(select)).sum::<usize>()
+    }
+
     /// The next channel of the result that has not ended.
     fn next_result(&mut self) -> Option<usize> {
         for _ in 0..self.results.len() {
@@ -156,13 +182,10 @@ impl Schedule {
         Ok(())
     }
 
-    /// Waits for something in a lane of these channels, for the job to stop, or until an instant.
-    fn sleep(&self, idle: &[usize], until: Option<Instant>) {
+    /// Waits for what it registers, or until an instant.
+    fn sleep(&self, until: Option<Instant>) {
         let mut select = Select::new();
-        select.recv(self.control.stopped());
-        for channel in idle.iter().map(|channel| &self.channels[*channel]) {
-            channel.wanted().iter().for_each(|lane| channel.lanes[*lane].wake(&mut select));
-        }
+        self.register(&mut select);
         let until = until.unwrap_or_else(|| Instant::now() + Duration::from_secs(3600));
         // The caller looks again, whatever ended the wait.
         let _ = select.ready_deadline(until);

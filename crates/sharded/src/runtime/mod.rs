@@ -1,7 +1,8 @@
 //! Runtimes: they schedule channel programs and carry messages, and do nothing else.
 //!
 //! A [`Wiring`] is a query that is ready to run: its channels, and the queues between them. [`Library`]
-//! runs it on the thread that waits for it, [`Local`] runs each channel on a thread of its own.
+//! runs it on the thread that waits for it, [`Local`] runs each channel on a thread of its own, [`Scheduled`]
+//! runs many queries on some threads.
 //!
 //! [`run`] and [`run_sharded`] are the way in. They
 //! 1. cut and lower the query to [`Programs`];
@@ -26,6 +27,7 @@ mod pool;
 mod queues;
 mod remote_part;
 mod route;
+mod scheduled;
 mod topology;
 mod wire;
 mod wiring;
@@ -44,6 +46,7 @@ pub use local::Local;
 pub use network::Network;
 pub use pool::spawn;
 pub use remote_part::{RemotePart, ResultSinks, hand_out};
+pub use scheduled::Scheduled;
 pub use topology::{Edge, LaneOrigin, Queue, QueueId, Topology};
 pub use wiring::Wiring;
 
@@ -258,9 +261,12 @@ pub(crate) fn run_channel_in_epochs(
 fn start_wiring(wiring: Wiring, options: &Options) -> Result<Job> {
     let control = Arc::new(Control::new(wiring.rows_total(), options.late.clone()));
     let progress = Progress::new(control.clone());
-    let execution = match options.runtime {
-        RuntimeKind::Library => Library.start(wiring, progress)?,
-        RuntimeKind::Local => Local { queue_capacity: options.queue_capacity }.start(wiring, progress)?,
+    let execution = match (options.runtime, &options.scheduler) {
+        (RuntimeKind::Library, Some(scheduler)) => Scheduled(scheduler.clone()).start(wiring, progress)?,
+        (RuntimeKind::Library, None) => Library.start(wiring, progress)?,
+        (RuntimeKind::Local, _) => {
+            Local { queue_capacity: options.queue_capacity }.start(wiring, progress)?
+        }
     };
     Ok(Job::new(control, execution))
 }

@@ -11,7 +11,7 @@ use crate::single_shard::single_shard;
 use crate::stream::emit;
 use crate::syntax::names::table_name;
 use crate::syntax::tokens::LIKE;
-use crate::syntax::{Emit, WINDOW_FUNCTIONS};
+use crate::syntax::{Emit, TIME_FUNCTIONS};
 use datafusion::arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion::common::{HashMap, Result, TableReference, plan_err};
 use datafusion::config::ConfigOptions;
@@ -172,7 +172,7 @@ impl ContextProvider for Catalog<'_> {
             _ => plan_err!(
                 "there is no table function {name:?}; there are read_parquet, read_csv, read_json, \
                  read_arrow, generate_series, range, {}",
-                WINDOW_FUNCTIONS.join(", ")
+                TIME_FUNCTIONS.join(", ")
             ),
         }
     }

@@ -7,6 +7,7 @@ use crate::functions::{self, Sequences, zones};
 use crate::relation_planner::{ColumnAliases, Pivot, SetOperations};
 use crate::rewrite::CastSemantics;
 use crate::stream::asof::AsOf;
+use crate::stream::gaps::Gaps;
 use crate::stream::match_recognize::MatchRecognize;
 use crate::stream::windows::Windows;
 use datafusion::execution::session_state::SessionStateBuilder;
@@ -64,6 +65,7 @@ fn common() -> SessionState {
         .with_aggregate_functions(functions::aggregate_functions())
         .with_relation_planners(vec![
             Arc::new(Windows),
+            Arc::new(Gaps),
             Arc::new(AsOf),
             Arc::new(MatchRecognize),
             Arc::new(SetOperations),

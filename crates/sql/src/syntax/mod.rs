@@ -32,8 +32,8 @@ use datafusion::sql::parser::{CopyToSource, Statement};
 use datafusion::sql::sqlparser::ast::Query;
 use whimbrel_plan::with_room_for;
 
-/// The table functions that cut time into windows.
-pub(crate) const WINDOW_FUNCTIONS: [&str; 4] = ["tumble", "hop", "session", "cumulate"];
+/// The table functions over rows with time.
+pub(crate) const TIME_FUNCTIONS: [&str; 5] = ["tumble", "hop", "session", "cumulate", "fill_gaps"];
 
 /// A statement as it was parsed.
 pub(crate) struct Parsed {

@@ -6,8 +6,8 @@ use crate::model::{Physical, physical};
 use arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use proptest::prelude::*;
 use std::sync::Arc;
-use whimbrel_temporal::operators::Join;
-use whimbrel_temporal::{Batch, INFINITY, Message, Operator, Other, Time};
+use whimbrel_temporal::operators::{Join, PointAtEnd};
+use whimbrel_temporal::{Batch, Graph, INFINITY, Message, Operator, Other, Time};
 
 /// The joined rows as they come when the inputs are read in some order.
 fn rows(
@@ -256,4 +256,48 @@ fn long_results_come_in_pieces() {
             assert!(found == one_by_one, "in another order");
         }
     }
+}
+
+#[test]
+fn a_graph_hands_out_long_results_in_pieces() {
+    const ROWS: i64 = 300;
+    let side =
+        || keyed(vec![5; ROWS as usize], vec![9; ROWS as usize], vec![7; ROWS as usize], (0..ROWS).collect());
+    let graph = || {
+        let mut graph = Graph::new();
+        let inputs = [graph.input(), graph.input()];
+        let pairs = graph.add(Box::new(numbers()), &inputs);
+        let ends = graph.add(Box::new(PointAtEnd::new()), &[pairs]);
+        [pairs, ends, pairs].into_iter().for_each(|node| graph.output(node));
+        graph
+    };
+    let messages = || {
+        let sides = [(0, side()), (1, side())];
+        sides.into_iter().chain([0, 1].map(|input| (input, Message::Punctuation(INFINITY))))
+    };
+    let shown =
+        |out: &[(usize, Message)]| out.iter().map(|message| format!("{message:?}")).collect::<Vec<_>>();
+    let mut at_once = Vec::new();
+    let mut whole = graph();
+    messages().for_each(|(input, message)| whole.push(input, message, &mut at_once).expect("joins"));
+
+    let (mut in_pieces, mut calls) = (Vec::new(), 0);
+    let mut graph = graph();
+    messages().for_each(|(input, message)| graph.enqueue(input, message));
+    let mut more = true;
+    while more {
+        let mut out = Vec::new();
+        more = graph.proceed(&mut out).expect("joins");
+        let rows = |(_, message): &(usize, Message)| match message {
+            Message::Batch(batch) => batch.len(),
+            Message::Punctuation(_) => 0,
+        };
+        let rows: usize = out.iter().map(rows).sum();
+        assert!(rows <= 50_000, "{rows} rows at once");
+        assert!(more || graph.save().is_ok(), "nothing is left to do");
+        calls += 1;
+        in_pieces.extend(out);
+    }
+    assert!(calls > 10, "{calls} calls");
+    assert_eq!(shown(&in_pieces), shown(&at_once));
 }

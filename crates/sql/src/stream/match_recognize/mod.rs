@@ -25,7 +25,8 @@ mod navigation;
 mod register;
 mod variables;
 
-use super::windows::{check_time_column, length};
+use super::table_function::length;
+use super::time_column::check_time_column;
 use crate::columns::with_unique_names;
 use compiled::{Clauses, Compiled};
 use datafusion::common::{Column, Result, plan_err};

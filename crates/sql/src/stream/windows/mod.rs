@@ -11,31 +11,27 @@
 //! Days and months are those of the column's zone, or of the argument `zone`. Windows begin `offset` later
 //! than usual, and are closed left, `[start, end)`, unless `closed => 'right'` makes them `(start, end]`.
 
-mod arguments;
 mod grid;
+mod place;
 mod result;
 mod stream;
 mod table;
 
-pub(super) use arguments::length;
 pub(crate) use result::lift_window_columns;
-pub(super) use stream::check_time_column;
 
 use crate::columns::with_unique_names;
-use arguments::{Arguments, Choice, Signature, column, factor, place};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, Result, plan_err};
-use datafusion::logical_expr::planner::{
-    PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning,
-};
+use datafusion::logical_expr::planner::{RelationPlanner, RelationPlannerContext, RelationPlanning};
 use datafusion::logical_expr::{Expr, LogicalPlan, lit};
-use datafusion::sql::sqlparser::ast::{self, FunctionArg, FunctionArguments, TableAlias, TableFactor};
+use datafusion::sql::sqlparser::ast::{self, FunctionArg, TableFactor};
+use place::{Choice, place};
 use whimbrel_plan::calendar::Grid;
 use whimbrel_plan::{Duration, properties};
 use whimbrel_temporal::Closed;
 
+use super::table_function::{Arguments, Call, Signature, column, factor, length};
 use super::window_nodes::{END, START};
-use crate::syntax::WINDOW_FUNCTIONS;
 
 /// The arguments of a window function.
 #[derive(Debug)]
@@ -103,35 +99,12 @@ impl RelationPlanner for Windows {
         relation: TableFactor,
         context: &mut dyn RelationPlannerContext,
     ) -> Result<RelationPlanning> {
-        let Some((name, args, alias)) = call(&relation) else {
+        let Some(call) = Call::of(&relation, &["tumble", "hop", "cumulate", "session"]) else {
             return Ok(RelationPlanning::Original(Box::new(relation)));
         };
-        let plan = plan_windows(name, args, context)?;
-        // Without a name of its own it has that of the function, by which `using` finds its columns.
-        let alias = alias.unwrap_or_else(|| TableAlias {
-            explicit: false,
-            name: ast::Ident::new(name),
-            columns: vec![],
-            at: None,
-        });
-        Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, Some(alias)))))
+        let plan = plan_windows(call.function, call.args.clone(), context)?;
+        Ok(call.relation(plan))
     }
-}
-
-/// The window function that a relation calls, its arguments, and its alias.
-fn call(relation: &TableFactor) -> Option<(&'static str, Vec<FunctionArg>, Option<TableAlias>)> {
-    let (name, args, alias) = match relation {
-        TableFactor::Table { name, args: Some(args), alias, .. } => (name, args.args.clone(), alias),
-        TableFactor::Function { name, args, alias, .. } => (name, args.clone(), alias),
-        // Flink's `table(tumble(…))`.
-        TableFactor::TableFunction { expr: ast::Expr::Function(function), alias } => match &function.args {
-            FunctionArguments::List(list) => (&function.name, list.args.clone(), alias),
-            _ => return None,
-        },
-        _ => return None,
-    };
-    let known = WINDOW_FUNCTIONS.into_iter().find(|known| name.to_string().eq_ignore_ascii_case(known))?;
-    Some((known, args, alias.clone()))
 }
 
 /// How a window function is called.
@@ -142,7 +115,7 @@ fn signature(function: &'static str) -> Signature {
         "cumulate" => ("cumulate(table, time, step, size)", &["data", "timecol", "step", "size"]),
         _ => ("session(table, time, gap, key…)", &["data", "timecol", "gap"]),
     };
-    let choices: &[Choice] = if function == "session" { &[] } else { &Choice::ALL };
+    let choices = if function == "session" { &[] } else { Choice::NAMES };
     Signature { function, usage, names, choices }
 }
 

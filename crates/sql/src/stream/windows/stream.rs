@@ -4,10 +4,10 @@
 //! window are alive at an instant, and an aggregate at that instant is one over this window.
 
 use super::{Place, Request, Window, grid};
-use crate::stream::semantics::{Liveness, liveness};
+use crate::stream::time_column::check_time_column;
 use crate::stream::window_nodes::{CUMULATE, END, SESSION_START, START};
 use datafusion::arrow::datatypes::DataType;
-use datafusion::common::{Result, ScalarValue, internal_err, plan_err};
+use datafusion::common::{Result, ScalarValue, internal_err};
 use datafusion::logical_expr::{Expr, LogicalPlan, cast, lit};
 use whimbrel_plan::calendar::Grid;
 use whimbrel_plan::nodes::{AlterLifetime, ChangeLifetimes, HoppingWindows, LifetimeChange, extension};
@@ -57,42 +57,6 @@ pub(super) fn with_windows(input: LogicalPlan, time: &str, request: &Request) ->
         Window::Session { gap, key } => session(&stream, gap, key)?,
     };
     Ok(windowed.plan().clone())
-}
-
-/// Refuses a column that is not the time of the stream. Of a stream whose lifetimes were not made here, only
-/// the type of the time is known and checked.
-///
-/// # Errors
-/// `Plan`, with the column that is.
-pub(in crate::stream) fn check_time_column(stream: &Stream, time: &str, clock: &DataType) -> Result<()> {
-    let field = stream.schema().field_with_name(time)?;
-    if field.data_type() != clock {
-        return plan_err!(
-            "column {time:?} is {}, the time of the stream {}; name the column that the stream gets its time from",
-            whimbrel_plan::names::type_name(field.data_type()),
-            whimbrel_plan::names::type_name(clock)
-        );
-    }
-    let Liveness::From(instants) = liveness(stream.plan())? else { return Ok(()) };
-    if instants.contains(stream.schema().index_of(time)?) {
-        return Ok(());
-    }
-    let columns = stream.schema().fields().iter().enumerate();
-    let times: Vec<String> = columns
-        .filter(|(place, _)| instants.contains(*place))
-        .map(|(_, f)| format!("{:?}", f.name()))
-        .collect();
-    match times.as_slice() {
-        [] => plan_err!(
-            "{time:?} is not the time at which these rows come, and no other column is: keep the column that the stream \
-             was read with as its time, and compute with it afterwards"
-        ),
-        times => plan_err!(
-            "{time:?} is not the time at which these rows come, {} is: make windows of that, or read the source with \
-             time=\"{time}\"",
-            times.join(" or ")
-        ),
-    }
 }
 
 /// The start of a window of so many hops, from its end.

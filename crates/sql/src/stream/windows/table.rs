@@ -4,9 +4,10 @@
 use super::grid::{self, Hops};
 use super::{Request, Window};
 use crate::stream::emit;
+use crate::stream::time_column::table_clock;
 use crate::stream::window_nodes::{END, START};
-use datafusion::arrow::datatypes::{DataType, TimeUnit};
-use datafusion::common::{Column, Result, ScalarValue, plan_err};
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::{Column, Result, ScalarValue};
 use datafusion::functions_aggregate::min_max::{max_udaf, min_udaf};
 use datafusion::functions_aggregate::sum::sum_udaf;
 use datafusion::functions_nested::expr_fn::make_array;
@@ -18,7 +19,6 @@ use datafusion::logical_expr::{
 };
 use std::sync::Arc;
 use whimbrel_plan::calendar::Grid;
-use whimbrel_plan::names::type_name;
 use whimbrel_plan::{Duration, column};
 
 /// A row's instant in ticks.
@@ -32,18 +32,7 @@ const BACK: &str = "__window_back";
 /// # Errors
 /// `Plan` if the column is no time, or the sizes do not fit.
 pub(super) fn with_windows(input: LogicalPlan, time: &str, request: &Request) -> Result<LogicalPlan> {
-    let field = input.schema().field_with_unqualified_name(time)?;
-    let clock = match field.data_type() {
-        DataType::Int64 | DataType::Timestamp(..) => field.data_type().clone(),
-        DataType::Int8 | DataType::Int16 | DataType::Int32 => DataType::Int64,
-        DataType::Date32 | DataType::Date64 => DataType::Timestamp(TimeUnit::Microsecond, None),
-        other => {
-            return plan_err!(
-                "column {time:?} is {}, which cannot tell time; cast it to a timestamp, or to bigint",
-                type_name(other)
-            );
-        }
-    };
+    let clock = table_clock(&input, time)?;
     let names: Vec<String> = input.schema().fields().iter().map(|f| f.name().clone()).collect();
     let ticks = cast(cast(column(time), clock.clone()), DataType::Int64);
     let ticks = request.place.closed_left(ticks).alias(TICKS);

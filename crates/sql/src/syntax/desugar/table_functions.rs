@@ -5,7 +5,7 @@
 //! select * from range(2), range(3);                -- range(2) as range, range(3) as range_1
 //! ```
 
-use crate::syntax::WINDOW_FUNCTIONS;
+use crate::syntax::TIME_FUNCTIONS;
 use crate::syntax::ast::string_literal;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, FunctionArg, FunctionArgExpr, Ident, Select, TableAlias, TableFactor, Value,
@@ -36,8 +36,8 @@ pub(super) fn named_options(factor: &mut TableFactor) {
         TableFactor::Function { name, args, .. } => (name, args),
         _ => return,
     };
-    // Windows know the names of their arguments themselves.
-    if WINDOW_FUNCTIONS.iter().any(|window| name.to_string().eq_ignore_ascii_case(window)) {
+    // These know the names of their arguments themselves.
+    if TIME_FUNCTIONS.iter().any(|known| name.to_string().eq_ignore_ascii_case(known)) {
         return;
     }
     let literal = |text: String| Expr::Value(Value::SingleQuotedString(text).into());

@@ -6,7 +6,7 @@
 //! ```
 
 use super::{Checked, absent, call, refuse};
-use crate::syntax::WINDOW_FUNCTIONS;
+use crate::syntax::TIME_FUNCTIONS;
 use datafusion::sql::sqlparser::ast::{
     Expr, FunctionArg, Join, JoinConstraint, JoinOperator, ObjectName, TableAlias, TableAliasColumnDef,
     TableFactor, TableFunctionArgs, TableWithJoins,
@@ -21,9 +21,9 @@ const ORDINALITY: &str =
 /// Why a join needs a constraint.
 const ON: &str = "what is joined needs on (…) or using (…); all pairs of rows are a cross join";
 
-/// Whether a table function cuts time into windows.
-fn is_window(name: &ObjectName) -> bool {
-    WINDOW_FUNCTIONS.iter().any(|window| name.to_string().eq_ignore_ascii_case(window))
+/// Whether a table function is over rows with time.
+fn is_time_function(name: &ObjectName) -> bool {
+    TIME_FUNCTIONS.iter().any(|known| name.to_string().eq_ignore_ascii_case(known))
 }
 
 /// Checks a relation, without the relations inside of it.
@@ -85,8 +85,8 @@ pub(super) fn check(factor: &TableFactor) -> Checked {
         | TableFactor::Unpivot { table: _, value: _, name: _, columns: _, null_inclusion: _, alias } => {
             self::named(alias.as_ref())
         }
-        // Flink's way to write a window.
-        TableFactor::TableFunction { expr: Expr::Function(call), alias } if is_window(&call.name) => {
+        // Flink's way to write such a function.
+        TableFactor::TableFunction { expr: Expr::Function(call), alias } if is_time_function(&call.name) => {
             self::named(alias.as_ref())
         }
         TableFactor::TableFunction { .. } => {

@@ -13,9 +13,9 @@ mod match_recognize;
 mod null_tests;
 mod options;
 mod table_changes;
+mod time_function_arguments;
 mod types;
 mod unsupported;
-mod window_arguments;
 
 pub(crate) use clauses::EMPTY_LIST;
 pub(crate) use match_recognize::{EXCLUDED, INPUT, SUBSET, WITHIN};
@@ -37,7 +37,7 @@ const REWRITES: [Rewrite; 11] = [
     table_changes::rewrite,
     clauses::rewrite,
     asof::with_match_conditions,
-    window_arguments::rewrite,
+    time_function_arguments::rewrite,
     lambdas::rewrite,
     types::rewrite,
     options::rewrite,

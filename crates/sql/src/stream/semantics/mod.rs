@@ -10,118 +10,22 @@
 //! there, and rows with different values are never alive together. Streams whose lifetimes are not made here,
 //! intervals and fluent windows, are changing relations, for which every operator has its temporal meaning.
 
-use super::interval_join::{self, Times};
-use super::window_nodes::{END, is_cumulate};
-use datafusion::arrow::datatypes::DataType;
-use datafusion::common::{DFSchema, JoinType, Result, ScalarValue, plan_err};
-use datafusion::logical_expr::utils::split_conjunction;
+mod instants;
+mod join;
+
+pub(crate) use instants::{Instants, Liveness};
+
+use super::window_nodes::{END, is_cumulate, rows_with_gaps};
+use datafusion::common::{Result, plan_err};
 use datafusion::logical_expr::{
-    Aggregate, BinaryExpr, Distinct, Expr, ExprSchemable, GroupingSet, Join, LogicalPlan, Operator,
-    Projection, Union, Window as WindowFunctions,
+    Aggregate, Distinct, Expr, GroupingSet, LogicalPlan, Projection, Union, Window as WindowFunctions,
 };
+use instants::{Distance, Lifetime, RowKind, after};
 use std::collections::BTreeMap;
 use whimbrel_plan::calendar::{Calendar, CalendarWindows, Grid};
 use whimbrel_plan::nodes::{AlterLifetime, LifetimeChange, MatchRecognize, Node, node};
 use whimbrel_plan::{EVENT, properties};
 use whimbrel_temporal::{DurationRule, Lifetimes, StartRule};
-
-/// When rows are alive.
-#[derive(Debug, Clone)]
-pub(crate) enum Liveness {
-    /// Always: rows of a table.
-    Always,
-    /// From an instant on: rows of a stream of events or of windows.
-    From(Instants),
-    /// As the lifetimes of a stream say that were not made here.
-    Unknown,
-}
-
-/// The instants from which rows are alive.
-#[derive(Debug, Clone)]
-pub(crate) struct Instants {
-    /// The columns that determine the instant, and the distance of each from it.
-    columns: BTreeMap<usize, Distance>,
-    /// How long the rows are alive; `None` if not as long as rows of any other plan.
-    lifetime: Option<Lifetime>,
-    /// What the rows are.
-    rows: RowKind,
-}
-
-/// The distance of a value from an instant.
-#[derive(Debug, Clone, PartialEq)]
-enum Distance {
-    /// So many ticks after it.
-    After(i64),
-    /// The start of a calendar window: so many windows from the one that has the instant, shifted by so many
-    /// ticks.
-    Boundary(Calendar, i64, i64),
-}
-
-/// How long rows are alive.
-#[derive(Debug, Clone, PartialEq)]
-enum Lifetime {
-    /// So many ticks.
-    Ticks(i64),
-    /// From the start of a calendar window to the start of the next.
-    Window(Calendar),
-}
-
-/// The kind of the rows of a plan.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum RowKind {
-    /// Events, or pairs of events, and the name of their time.
-    Events(String),
-    /// Results of a window, from its end on, or of an instant.
-    Results,
-    /// Events that are output later than at their time, without a column for that.
-    Late,
-}
-
-impl Lifetime {
-    /// From one beat of a grid to the next.
-    fn between(beats: &Grid) -> Lifetime {
-        match beats {
-            Grid::Ticks { hop, .. } => Lifetime::Ticks(*hop),
-            Grid::Calendar(calendar) => Lifetime::Window(calendar.clone()),
-        }
-    }
-}
-
-impl Instants {
-    /// Whether a column is the instant itself.
-    pub fn contains(&self, column: usize) -> bool {
-        self.columns.get(&column) == Some(&Distance::After(0))
-    }
-
-    /// Results that live so long, without a column for their instant.
-    fn results(length: Lifetime) -> Instants {
-        Instants { columns: BTreeMap::new(), lifetime: Some(length), rows: RowKind::Results }
-    }
-
-    /// The instants of events, or of pairs of them.
-    fn points(columns: impl IntoIterator<Item = usize>, rows: RowKind) -> Instants {
-        let columns = columns.into_iter().map(|place| (place, Distance::After(0))).collect();
-        Instants { columns, lifetime: Some(Lifetime::Ticks(1)), rows }
-    }
-
-    /// Whether the rows are alive as long as others.
-    fn lives_as_long_as(&self, other: &Instants) -> bool {
-        self.lifetime.is_some() && self.lifetime == other.lifetime
-    }
-
-    /// The same instants, of results.
-    fn of_results(self) -> Instants {
-        let rows = if self.rows == RowKind::Late { RowKind::Late } else { RowKind::Results };
-        Instants { rows, ..self }
-    }
-
-    /// The same instants, with the columns in other places.
-    fn moved(&self, place: impl Fn(usize) -> Option<usize>) -> Instants {
-        let columns =
-            self.columns.iter().filter_map(|(column, after)| Some((place(*column)?, after.clone())));
-        Instants { columns: columns.collect(), ..self.clone() }
-    }
-}
 
 /// Refuses a plan with an operator over rows of several instants.
 ///
@@ -154,7 +58,7 @@ pub(crate) fn liveness(plan: &LogicalPlan) -> Result<Liveness> {
         LogicalPlan::Join(join) => {
             // Inputs that cannot be joined are refused for that reason.
             properties(plan)?;
-            of_join(join)
+            join::of_join(join, liveness(&join.left)?, liveness(&join.right)?)
         }
         LogicalPlan::Unnest(unnest) => from(&unnest.input, |instants| {
             let name = |column| unnest.input.schema().field(column).name();
@@ -169,6 +73,17 @@ pub(crate) fn liveness(plan: &LogicalPlan) -> Result<Liveness> {
         LogicalPlan::Extension(_) => of_node(plan),
         _ => unknown(plan),
     }
+}
+
+/// How many ticks the rows of a stream are alive from the instant of their time, if all are equally long.
+///
+/// # Errors
+/// `Plan` as [`liveness`].
+pub(super) fn tick_lifetime(plan: &LogicalPlan) -> Result<Option<i64>> {
+    Ok(match liveness(plan)? {
+        Liveness::From(Instants { lifetime: Some(Lifetime::Ticks(ticks)), .. }) => Some(ticks),
+        _ => None,
+    })
 }
 
 /// Derives the instants of a plan from those of its input.
@@ -191,53 +106,6 @@ fn of_projection(projection: &Projection, instants: Instants) -> Result<Instants
     let exprs = projection.expr.iter().enumerate();
     let columns = exprs.filter_map(|(place, expr)| Some((place, after(expr, input, &instants)?))).collect();
     Ok(Instants { columns, ..instants })
-}
-
-/// The distance of an expression from the instant, if it determines the instant.
-fn after(expr: &Expr, input: &DFSchema, instants: &Instants) -> Option<Distance> {
-    if let Some((calendar, at, Expr::Literal(ScalarValue::Int64(Some(steps)), _))) =
-        Calendar::of_boundary(expr)
-    {
-        // The instants are starts of such windows, so no two of them are in one.
-        let own = instants.lifetime == Some(Lifetime::Window(calendar.clone()));
-        return match after(at, input, instants)? {
-            Distance::After(ticks @ (-1 | 0)) if own => Some(Distance::Boundary(calendar, ticks, *steps)),
-            _ => None,
-        };
-    }
-    match expr {
-        Expr::Alias(alias) => after(&alias.expr, input, instants),
-        Expr::Cast(cast) => {
-            let kept = keeps_ticks(&cast.expr.get_type(input).ok()?, cast.field.data_type());
-            kept.then(|| after(&cast.expr, input, instants))?
-        }
-        Expr::Column(column) => instants.columns.get(&input.maybe_index_of_column(column)?).cloned(),
-        Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
-            let ticks = ticks(right, left, input)?;
-            let Distance::After(after) = after(left, input, instants)? else { return None };
-            Some(Distance::After(match op {
-                Operator::Plus => after.checked_add(ticks)?,
-                Operator::Minus => after.checked_sub(ticks)?,
-                _ => return None,
-            }))
-        }
-        _ => None,
-    }
-}
-
-/// Whether a cast gives different instants different values.
-fn keeps_ticks(from: &DataType, to: &DataType) -> bool {
-    match (from, to) {
-        (DataType::Int64, DataType::Timestamp(..)) | (DataType::Timestamp(..), DataType::Int64) => true,
-        (DataType::Timestamp(a, _), DataType::Timestamp(b, _)) => a <= b,
-        _ => from == to,
-    }
-}
-
-/// The ticks of an interval that is added to an instant.
-fn ticks(length: &Expr, instant: &Expr, input: &DFSchema) -> Option<i64> {
-    let Expr::Literal(value, _) = length else { return None };
-    interval_join::literal_duration(value)?.ticks(&instant.get_type(input).ok()?, "window").ok()
 }
 
 /// The groups of an aggregate that determine the instant; without one it is refused.
@@ -335,136 +203,6 @@ fn united(a: Liveness, b: Liveness) -> Liveness {
     }
 }
 
-/// The pairs of a join.
-fn of_join(join: &Join) -> Result<Liveness> {
-    match (liveness(&join.left)?, liveness(&join.right)?) {
-        (Liveness::From(left), Liveness::From(right)) => join_streams(join, &left, &right),
-        (Liveness::From(left), Liveness::Always) => join_table(join, &left, Side::Left),
-        (Liveness::Always, Liveness::From(right)) => join_table(join, &right, Side::Right),
-        // An event is joined with the rows that are alive at its instant.
-        (Liveness::From(left), Liveness::Unknown)
-            if left.lifetime == Some(Lifetime::Ticks(1))
-                && matches!(join.join_type, JoinType::Inner | JoinType::Left) =>
-        {
-            Ok(Liveness::From(left.of_results()))
-        }
-        (Liveness::Always, Liveness::Always) => Ok(Liveness::Always),
-        _ => Ok(Liveness::Unknown),
-    }
-}
-
-/// A side of a join.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Side {
-    /// The left input.
-    Left,
-    /// The right input.
-    Right,
-}
-
-/// The instants of one side of a join, by the columns of its result.
-fn from_side(join: &Join, instants: &Instants, side: Side) -> Instants {
-    let comes_out = match join.join_type {
-        JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark => side == Side::Left,
-        JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark => side == Side::Right,
-        _ => true,
-    };
-    let one = matches!(join.join_type, JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark);
-    let before = if side == Side::Right && !one { join.left.schema().fields().len() } else { 0 };
-    instants.moved(|column| comes_out.then_some(before + column))
-}
-
-/// A stream and a table: a row of the stream has the same partners at every instant, and a row of the table
-/// has not.
-fn join_table(join: &Join, instants: &Instants, stream: Side) -> Result<Liveness> {
-    let keeps_stream_rows = match join.join_type {
-        JoinType::Inner => true,
-        JoinType::Left | JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark => stream == Side::Left,
-        JoinType::Right | JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark => {
-            stream == Side::Right
-        }
-        JoinType::Full => false,
-    };
-    match keeps_stream_rows {
-        true => Ok(Liveness::From(from_side(join, instants, stream).of_results())),
-        false => plan_err!(
-            "whether a row of a table has a partner in a stream would be answered anew at every instant: keep the rows of \
-             the stream, and not those of the table; or add emit changes, for the partners there are so far"
-        ),
-    }
-}
-
-/// Two streams: rows of equal instants, or events with bounds on the difference of their times.
-fn join_streams(join: &Join, left: &Instants, right: &Instants) -> Result<Liveness> {
-    let inner = join.join_type == JoinType::Inner;
-    if is_at_same_instant(join, left, right) && (inner || left.lives_as_long_as(right)) {
-        let mut both = from_side(join, left, Side::Left).of_results();
-        both.columns.extend(from_side(join, right, Side::Right).columns);
-        both.lifetime = shorter_lifetime(left, right);
-        // A side that may be null determines nothing.
-        match join.join_type {
-            JoinType::Left => both.columns.retain(|place, _| *place < join.left.schema().fields().len()),
-            JoinType::Right => both.columns.retain(|place, _| *place >= join.left.schema().fields().len()),
-            JoinType::Full => both.columns.clear(),
-            _ => {}
-        }
-        return Ok(Liveness::From(both));
-    }
-    match (&left.rows, &right.rows) {
-        (RowKind::Events(_), RowKind::Events(_)) => of_events(join, left, right),
-        _ => plan_err!(
-            "a join of streams pairs rows of one window, and this one looks at others: and a.{} = b.{}; or add emit \
-             changes, for the pairs there are so far",
-            END,
-            END
-        ),
-    }
-}
-
-/// How long pairs of rows are alive that start together.
-fn shorter_lifetime(left: &Instants, right: &Instants) -> Option<Lifetime> {
-    match (&left.lifetime, &right.lifetime) {
-        (Some(Lifetime::Ticks(l)), Some(Lifetime::Ticks(r))) => Some(Lifetime::Ticks(*l.min(r))),
-        (l, r) if l == r => l.clone(),
-        _ => None,
-    }
-}
-
-/// Events with bounds on the difference of their times; the join is lowered later.
-fn of_events(join: &Join, left: &Instants, right: &Instants) -> Result<Liveness> {
-    let instant =
-        |instants: &Instants| instants.columns.keys().copied().find(|column| instants.contains(*column));
-    let (Some(l), Some(r)) = (instant(left), instant(right)) else { return Ok(Liveness::Unknown) };
-    let (lo, hi) = Times { left: l, right: r }.bounds(join)?;
-    let later = match (lo, hi) {
-        (Some(lo), _) if lo >= 0 => Some(r + join.left.schema().fields().len()),
-        (_, Some(hi)) if hi <= 0 => Some(l),
-        _ => None,
-    };
-    // A join without bounds is refused when it is lowered.
-    Ok(Liveness::From(match later {
-        Some(place) if join.join_type == JoinType::Inner => {
-            let time = join.schema.field(place).name().clone();
-            Instants::points([place], RowKind::Events(time))
-        }
-        _ => Instants::points([], RowKind::Late),
-    }))
-}
-
-/// Whether an equality makes the instants of both sides the same.
-fn is_at_same_instant(join: &Join, left: &Instants, right: &Instants) -> bool {
-    let (l, r) = (join.left.schema(), join.right.schema());
-    let same = |a: &Expr, b: &Expr| {
-        let instants = after(a, l, left).zip(after(b, r, right));
-        instants.is_some_and(|(a, b)| a == b)
-    };
-    let in_filter = |term: &Expr| match term {
-        Expr::BinaryExpr(BinaryExpr { left: a, op: Operator::Eq, right: b }) => same(a, b) || same(b, a),
-        _ => false,
-    };
-    join.on.iter().any(|(a, b)| same(a, b)) || join.filter.iter().flat_map(split_conjunction).any(in_filter)
-}
-
 /// A node of the temporal algebra.
 fn of_node(plan: &LogicalPlan) -> Result<Liveness> {
     match node(plan) {
@@ -477,7 +215,10 @@ fn of_node(plan: &LogicalPlan) -> Result<Liveness> {
         }),
         Some(Node::ReKey(rekey)) => liveness(&rekey.input),
         Some(Node::Exchange(exchange)) => liveness(&exchange.input),
-        Some(Node::AlterLifetime(alter)) => of_window(alter),
+        Some(Node::AlterLifetime(alter)) => match rows_with_gaps(alter) {
+            Some(rows) => from(rows, of_gaps),
+            None => of_window(alter),
+        },
         Some(Node::ChangeLifetimes(changed)) => match &changed.change {
             LifetimeChange::Chop(beats) => of_chop(plan, &changed.input, beats),
             LifetimeChange::Hop(windows) => from(&changed.input, |instants| {
@@ -543,6 +284,12 @@ fn of_chop(plan: &LogicalPlan, input: &LogicalPlan, beats: &Grid) -> Result<Live
         }
         _ => Ok(Liveness::Unknown),
     }
+}
+
+/// The rows of a stream, and those of its gaps, as long as before. Which column has their time is said above.
+fn of_gaps(instants: Instants) -> Result<Instants> {
+    check_event_time(&instants)?;
+    Ok(Instants { columns: BTreeMap::new(), ..instants })
 }
 
 /// The windows of a stream of events: from the end of one to the end of the next.

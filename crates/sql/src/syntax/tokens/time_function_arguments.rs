@@ -1,5 +1,5 @@
-//! Flink's arguments of window functions, as plain ones: `tumble(table clicks, descriptor(time), …)` as
-//! `tumble(clicks, time, …)`.
+//! Flink's arguments of functions over rows with time, as those of this grammar:
+//! `tumble(table clicks, descriptor(time), …)` as `tumble(clicks, time, …)`.
 //!
 //! ```sql
 //! select * from session(table clicks partition by item, descriptor(time), interval '5' minute);
@@ -7,7 +7,7 @@
 //! ```
 
 use super::is_word;
-use crate::syntax::WINDOW_FUNCTIONS;
+use crate::syntax::TIME_FUNCTIONS;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use std::iter::Peekable;
@@ -34,9 +34,9 @@ pub(super) fn rewrite(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         }
         let before = out.last().map(|t| &t.token);
         let argument = matches!(before, Some(Token::LParen | Token::Comma | Token::RArrow));
-        let window =
-            matches!(&token.token, Token::Word(w) if w.keyword == Keyword::TABLE) && opens_window(&out);
-        if window && matches!(tokens.peek().map(|t| &t.token), Some(Token::Word(_))) {
+        let is_table =
+            matches!(&token.token, Token::Word(w) if w.keyword == Keyword::TABLE) && opens_call(&out);
+        if is_table && matches!(tokens.peek().map(|t| &t.token), Some(Token::Word(_))) {
             out.extend(tokens.next());
             if tokens.peek().is_some_and(|t| is_word(&t.token, "partition")) {
                 partitioned.push((depth, partition(&mut tokens)));
@@ -76,11 +76,11 @@ fn partition(tokens: &mut Peekable<IntoIter<TokenWithSpan>>) -> Vec<TokenWithSpa
     columns
 }
 
-/// Whether the last tokens begin a call of a window function, or its argument `data`.
-fn opens_window(out: &[TokenWithSpan]) -> bool {
+/// Whether the last tokens begin a call of such a function, or its argument `data`.
+fn opens_call(out: &[TokenWithSpan]) -> bool {
     let opens = |out: &[TokenWithSpan]| match out {
         [.., name, open] => {
-            open.token == Token::LParen && WINDOW_FUNCTIONS.iter().any(|window| is_word(&name.token, window))
+            open.token == Token::LParen && TIME_FUNCTIONS.iter().any(|known| is_word(&name.token, known))
         }
         _ => false,
     };

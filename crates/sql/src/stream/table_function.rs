@@ -1,34 +1,55 @@
-//! The arguments of window functions.
+//! Table functions over rows with time: the call, and its arguments.
 
-use super::Place;
-use crate::stream::durations;
+use super::durations;
 use datafusion::common::{DFSchema, Result, ScalarValue, plan_err};
-use datafusion::logical_expr::planner::RelationPlannerContext;
+use datafusion::logical_expr::planner::{PlannedRelation, RelationPlannerContext, RelationPlanning};
+use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::sql::sqlparser::ast::{
-    self, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectName, TableFactor, Value,
+    self, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectName, TableAlias, TableFactor, Value,
 };
+use std::sync::Arc;
 use whimbrel_plan::Duration;
-use whimbrel_plan::calendar::check_zone;
-use whimbrel_temporal::Closed;
 
-/// Arguments that may be left out, and say where windows lie.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Choice {
-    Offset,
-    Zone,
-    Closed,
+/// A call of a table function.
+pub(super) struct Call {
+    /// The function.
+    pub function: &'static str,
+    /// Its arguments.
+    pub args: Vec<FunctionArg>,
+    alias: Option<TableAlias>,
 }
 
-impl Choice {
-    pub const ALL: [Choice; 3] = [Choice::Offset, Choice::Zone, Choice::Closed];
+impl Call {
+    /// The call that a relation is, of one of these functions.
+    pub fn of(relation: &TableFactor, functions: &[&'static str]) -> Option<Call> {
+        let (name, args, alias) = match relation {
+            TableFactor::Table { name, args: Some(args), alias, .. } => (name, args.args.clone(), alias),
+            TableFactor::Function { name, args, alias, .. } => (name, args.clone(), alias),
+            // Flink's `table(tumble(…))`.
+            TableFactor::TableFunction { expr: ast::Expr::Function(function), alias } => match &function.args
+            {
+                FunctionArguments::List(list) => (&function.name, list.args.clone(), alias),
+                _ => return None,
+            },
+            _ => return None,
+        };
+        let name = name.to_string();
+        let function = functions.iter().find(|known| name.eq_ignore_ascii_case(known))?;
+        Some(Call { function, args, alias: alias.clone() })
+    }
 
-    fn name(self) -> &'static str {
-        match self {
-            Choice::Offset => "offset",
-            Choice::Zone => "zone",
-            Choice::Closed => "closed",
-        }
+    /// The plan of the call as a relation. Without an alias it has the name of the function, by which `using`
+    /// finds its columns.
+    pub fn relation(self, plan: LogicalPlan) -> RelationPlanning {
+        let alias = self.alias.unwrap_or_else(|| TableAlias {
+            explicit: false,
+            name: ast::Ident::new(self.function),
+            columns: vec![],
+            at: None,
+        });
+        RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, Some(alias))))
     }
 }
 
@@ -41,7 +62,7 @@ pub(super) struct Signature {
     /// The names of the arguments that it needs.
     pub names: &'static [&'static str],
     /// What may be said besides.
-    pub choices: &'static [Choice],
+    pub choices: &'static [&'static str],
 }
 
 /// The arguments of a call.
@@ -49,7 +70,7 @@ pub(super) struct Arguments {
     /// Those that are needed, in their order, and those that follow without a name.
     pub places: Vec<ast::Expr>,
     /// Those that may be left out, and have names.
-    pub named: Vec<(Choice, ast::Expr)>,
+    pub named: Vec<(&'static str, ast::Expr)>,
 }
 
 impl Arguments {
@@ -66,13 +87,15 @@ impl Arguments {
                 FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => (places.len(), expr),
                 FunctionArg::Named { name, arg: FunctionArgExpr::Expr(expr), .. } => {
                     let is_name = |known: &str| name.value.eq_ignore_ascii_case(known);
-                    if let Some(choice) = choices.iter().find(|choice| is_name(choice.name())) {
+                    if let Some(choice) = choices.iter().find(|choice| is_name(choice)) {
+                        if named.iter().any(|(other, _)| other == choice) {
+                            return plan_err!("{function}: {choice} is given twice; write {usage}");
+                        }
                         named.push((*choice, expr));
                         continue;
                     }
                     let Some(place) = names.iter().position(|known| is_name(known)) else {
-                        let choices = choices.iter().map(|choice| choice.name());
-                        let all: Vec<&str> = names.iter().copied().chain(choices).collect();
+                        let all: Vec<&str> = names.iter().chain(*choices).copied().collect();
                         return plan_err!(
                             "{function}: there is no argument {name}; write {usage}, or with the names {}",
                             all.join(", ")
@@ -94,34 +117,6 @@ impl Arguments {
             None => plan_err!("{function}: an argument is missing; write {usage}"),
         }
     }
-}
-
-/// Where windows lie, as these arguments say. Of those without a name, texts are zones, and others offsets.
-pub(super) fn place(
-    unnamed: &[ast::Expr],
-    named: Vec<(Choice, ast::Expr)>,
-    context: &mut dyn RelationPlannerContext,
-    signature: &Signature,
-) -> Result<Place> {
-    let Signature { function, usage, .. } = signature;
-    let unnamed = unnamed.iter().map(|arg| (None, arg.clone()));
-    let named = named.into_iter().map(|(choice, arg)| (Some(choice), arg));
-    let (mut place, mut given) = (Place::default(), Vec::new());
-    for (choice, arg) in unnamed.chain(named) {
-        let value = context.sql_to_expr(arg.clone(), &DFSchema::empty())?;
-        let is_text = matches!(value, Expr::Literal(ScalarValue::Utf8(_), _));
-        let choice = choice.unwrap_or(if is_text { Choice::Zone } else { Choice::Offset });
-        if given.contains(&choice) {
-            return plan_err!("{function}: {} is given twice; write {usage}", choice.name());
-        }
-        given.push(choice);
-        match choice {
-            Choice::Offset => place.offset = length(&arg, value, function)?,
-            Choice::Zone => place.zone = Some(zone_name(&arg, value, function)?),
-            Choice::Closed => place.closed = closed_side(&arg, value, function)?,
-        }
-    }
-    Ok(place)
 }
 
 /// The relation that an argument names: a table, a file, a query in parentheses, or another window.
@@ -170,33 +165,8 @@ pub(super) fn column(
     }
 }
 
-/// `'America/New_York'`.
-fn zone_name(arg: &ast::Expr, expr: Expr, name: &str) -> Result<String> {
-    match expr {
-        Expr::Literal(ScalarValue::Utf8(Some(zone)), _) => {
-            check_zone(&zone)?;
-            Ok(zone)
-        }
-        _ => plan_err!("{name}: {arg} is no time zone; write its name, 'America/New_York'"),
-    }
-}
-
-/// `'left'` or `'right'`.
-fn closed_side(arg: &ast::Expr, expr: Expr, name: &str) -> Result<Closed> {
-    let Expr::Literal(ScalarValue::Utf8(Some(side)), _) = expr else { return no_side(arg, name) };
-    match side.to_ascii_lowercase().as_str() {
-        "left" => Ok(Closed::Left),
-        "right" => Ok(Closed::Right),
-        _ => no_side(arg, name),
-    }
-}
-
-fn no_side(arg: &ast::Expr, name: &str) -> Result<Closed> {
-    plan_err!("{name}: windows are closed 'left', [start, end), or 'right', (start, end], not {arg}")
-}
-
 /// `interval '5' minute`, `'5 minutes'`, or on a logical clock `5`.
-pub(in crate::stream) fn length(arg: &ast::Expr, expr: Expr, name: &str) -> Result<Duration> {
+pub(super) fn length(arg: &ast::Expr, expr: Expr, name: &str) -> Result<Duration> {
     let no = || {
         plan_err!("{name}: {arg} is no length of time; write interval '5' minute, or on a logical clock 5")
     };
@@ -216,5 +186,23 @@ pub(in crate::stream) fn length(arg: &ast::Expr, expr: Expr, name: &str) -> Resu
         ScalarValue::Int64(Some(ticks)) => Ok(Duration::Ticks(ticks)),
         ScalarValue::Utf8(Some(text)) => Ok(durations::duration(&text)),
         _ => no(),
+    }
+}
+
+/// The value of an argument that is the same for all rows: a literal, or computed of literals.
+///
+/// # Errors
+/// `Plan` if it is not.
+pub(super) fn constant(
+    arg: &ast::Expr,
+    context: &mut dyn RelationPlannerContext,
+    name: &str,
+) -> Result<ScalarValue> {
+    let empty = Arc::new(DFSchema::empty());
+    let value = context.sql_to_expr(arg.clone(), &empty)?;
+    let simplifier = ExprSimplifier::new(SimplifyContext::builder().with_schema(empty.clone()).build());
+    match simplifier.simplify(simplifier.coerce(value, &empty)?)? {
+        Expr::Literal(value, _) => Ok(value),
+        _ => plan_err!("{name}: {arg} is not the same for all rows; write a literal"),
     }
 }
