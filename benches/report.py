@@ -63,9 +63,23 @@ def latency() -> list[str]:
     return written
 
 
+def chains() -> list[str]:
+    """Print million rows a second of filters and aggregates, and the ratio to the best peer."""
+    results = read("chains_results.json")
+    engines = list(results["results"][0]["median"])
+    ratios = list(results["results"][0]["ratio"])
+    heads = " ".join(f"{head:>9}" for head in (*engines, *(f"{name}/" for name in ratios)))
+    written = [f"{'line':27} {heads}"]
+    for result in results["results"]:
+        rates = [f"{results['rows'] / result['median'][engine] / 1e6:9.1f}" for engine in engines]
+        cells = rates + [f"{result['ratio'][name]:9.2f}" for name in ratios]
+        written.append(f"{result['line']:27} " + " ".join(cells))
+    return written
+
+
 def main() -> None:
     """Print all tables."""
-    for table in (peers(), hopping(), latency()):
+    for table in (peers(), hopping(), latency(), chains()):
         print("\n".join(table), end="\n\n")
 
 

@@ -25,9 +25,15 @@ def until(condition: Callable[[], Any]) -> None:
 
 
 def operator(subscription: wb.Subscription, name: str) -> Operator:
-    """An operator of a query, once it has begun to run."""
-    until(lambda: subscription.stats().operators)
-    return next(o for o in subscription.stats().operators if o.name == name)
+    """An operator of a query, once it has begun to run: not all stages begin at the same time."""
+
+    def found() -> Operator | None:
+        return next((o for o in subscription.stats().operators if o.name == name), None)
+
+    until(found)
+    operator = found()
+    assert operator
+    return operator
 
 
 @pytest.mark.parametrize("runtime", ["library", "local"])

@@ -11,7 +11,7 @@
 //! 3. [`relation`]: rows without time as messages;
 //! 4. [`FolderLock`]: one process a folder; `compact`: rows that hold no memory of others; `unary`,
 //!    `substitute`, `substitute_expr`: physical operators over one input, and operators and expressions in
-//!    place of DataFusion's; `texts`: comparisons with constant texts;
+//!    place of DataFusion's; `texts`, `float_range`: comparisons with constants;
 //! 5. `metrics`: rows, bytes and time, measured;
 //! 6. [`dataset`]: where rows come from: memory, files, live senders;
 //! 7. [`stage`]: a plan, cut into stages;
@@ -44,6 +44,7 @@ pub mod stage;
 
 mod compact;
 mod end;
+mod float_range;
 mod folder_lock;
 mod lower;
 mod metrics;

@@ -6,10 +6,10 @@
 
 use crate::key::{Key, has_floats};
 use crate::places;
+use crate::row_filter::RowFilter;
 use crate::time::{INFINITY, Kind, Time};
 use arrow::array::{Array, BooleanArray, RecordBatch, UInt32Array};
 use arrow::buffer::{BooleanBuffer, ScalarBuffer};
-use arrow::compute::{FilterBuilder, FilterPredicate};
 use datafusion::common::Result;
 use std::sync::Arc;
 
@@ -160,19 +160,15 @@ impl Batch {
         if present.count_set_bits() == present.len() {
             return Ok(Batch { present: None, ..self });
         }
-        let mask = BooleanArray::new(present.clone(), None);
-        let mut predicate = FilterBuilder::new(&mask);
-        if self.rows.num_columns() + 1 + matches!(self.other, Other::Column(_)) as usize > 1 {
-            predicate = predicate.optimize();
-        }
-        let predicate = predicate.build();
-        let rows = predicate.filter_record_batch(&self.rows)?;
+        let columns = self.rows.num_columns() + 1 + matches!(self.other, Other::Column(_)) as usize;
+        let filter = RowFilter::new(present, columns);
+        let rows = filter.batch(&self.rows)?;
         let sync = match self.has_one_time() {
             true => self.sync.slice(0, rows.num_rows()),
-            false => filter_times(&predicate, &self.sync)?,
+            false => filter_times(&filter, &self.sync)?,
         };
         let other = match &self.other {
-            Other::Column(other) => Other::Column(filter_times(&predicate, other)?),
+            Other::Column(other) => Other::Column(filter_times(&filter, other)?),
             constant => constant.clone(),
         };
         Ok(Batch { sync, other, rows, present: None, key: None })
@@ -257,9 +253,9 @@ impl Batch {
 }
 
 /// The times of the rows that a filter keeps.
-fn filter_times(predicate: &FilterPredicate, times: &ScalarBuffer<i64>) -> Result<ScalarBuffer<i64>> {
+fn filter_times(filter: &RowFilter, times: &ScalarBuffer<i64>) -> Result<ScalarBuffer<i64>> {
     let array = arrow::array::Int64Array::new(times.clone(), None);
-    let kept = predicate.filter(&array)?;
+    let kept = filter.column(&array)?;
     let data = kept.to_data();
     Ok(ScalarBuffer::new(data.buffers()[0].clone(), data.offset(), data.len()))
 }

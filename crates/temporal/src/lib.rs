@@ -7,8 +7,8 @@
 //!
 //! Layers, bottom up:
 //! 1. [`time`], [`rules`]: instants, kinds of row, the words in which queries speak of windows;
-//! 2. [`Batch`], [`Key`], [`places`], [`leading`], [`interpolate()`]: columns; group numbers and
-//!    [`TimeMerge`];
+//! 2. [`Batch`], [`Key`], [`places`], [`RowFilter`], [`leading`], [`interpolate()`]: columns; group
+//!    numbers and [`TimeMerge`];
 //! 3. [`operators`]: one file each; `operators/aggregate` is the snapshot aggregate with its accumulators;
 //! 4. [`Ingress`], [`egress`]: tables to streams and back;
 //! 5. [`Graph`]: operators wired together;
@@ -38,6 +38,7 @@ pub mod operator;
 pub mod operators;
 mod pieces;
 pub mod places;
+mod row_filter;
 mod runs;
 mod synopsis;
 mod values;
@@ -52,6 +53,7 @@ pub use interpolate::interpolate;
 pub use key::Key;
 pub use merge::TimeMerge;
 pub use operator::Operator;
+pub use row_filter::RowFilter;
 pub use rules::{
     BATCH_ROWS, Closed, Disorder, DurationRule, IngressOptions, Lifetimes, OnCompleted, Punctuate, StartRule,
 };

@@ -22,6 +22,7 @@ mod decimal;
 mod direct_index;
 mod distinct_counts;
 mod exprs;
+mod filter;
 mod filter_pushdown;
 mod formula;
 mod grouping_sets;

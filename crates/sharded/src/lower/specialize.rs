@@ -1,19 +1,19 @@
-//! Expressions that are evaluated in ways of our own where these are faster: comparisons of texts, and what
-//! is worth machine code.
+//! Expressions that are evaluated in ways of our own where these are faster: comparisons of texts and of
+//! floats, and what is worth machine code.
 
+use super::filter::filter;
 use super::native;
+use crate::float_range::with_float_ranges;
 use crate::texts;
 use datafusion::arrow::datatypes::Schema;
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::logical_expr::Operator;
-use datafusion::physical_expr::expressions::BinaryExpr;
 use datafusion::physical_expr::projection::ProjectionExpr;
 use datafusion::physical_expr::{PhysicalExpr, conjunction, split_conjunction};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::filter::{FilterExec, FilterExecBuilder};
+use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use std::sync::Arc;
 
@@ -22,7 +22,10 @@ use std::sync::Arc;
 /// # Errors
 /// `Internal` if an expression cannot be rebuilt.
 pub(super) fn specialize(expr: Arc<dyn PhysicalExpr>, schema: &Schema) -> Result<Arc<dyn PhysicalExpr>> {
-    native::compile(texts::specialize(expr, schema)?, schema)
+    let conjuncts = split_conjunction(&expr).into_iter().cloned().collect();
+    let conjuncts =
+        with_float_ranges(conjuncts).into_iter().map(|conjunct| texts::specialize(conjunct, schema));
+    native::compile(conjunction(conjuncts.collect::<Result<Vec<_>>>()?), schema)
 }
 
 /// Specializes the expressions of projections and filters. It runs after all rules that look at expressions.
@@ -43,10 +46,8 @@ impl PhysicalOptimizerRule for SpecializedExpressions {
             if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
                 return of_projection(projection);
             }
-            match plan.downcast_ref::<FilterExec>() {
-                Some(filter) => of_filter(filter),
-                None => Ok(Transformed::no(plan)),
-            }
+            let filter = plan.downcast_ref::<FilterExec>().map(of_filter).transpose()?.flatten();
+            Ok(filter.map_or_else(|| Transformed::no(plan), Transformed::yes))
         })
         .data()
     }
@@ -63,19 +64,7 @@ fn of_projection(projection: &ProjectionExec) -> Result<Transformed<Arc<dyn Exec
     Ok(Transformed::yes(Arc::new(specialized)))
 }
 
-fn of_filter(filter: &FilterExec) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
-    let schema = filter.input().schema();
-    let conjuncts = split_conjunction(filter.predicate()).into_iter().cloned();
-    let conjuncts = conjuncts.map(|conjunct| match is_equality(&conjunct) {
-        // The filter tells from it that a column is constant, and the order of rows may rest on that.
-        true => Ok(conjunct),
-        false => texts::specialize(conjunct, &schema),
-    });
-    let predicate = native::compile(conjunction(conjuncts.collect::<Result<Vec<_>>>()?), &schema)?;
-    let specialized = FilterExecBuilder::from(filter).with_predicate(predicate).build()?;
-    Ok(Transformed::yes(Arc::new(specialized)))
-}
-
-fn is_equality(expr: &Arc<dyn PhysicalExpr>) -> bool {
-    expr.downcast_ref::<BinaryExpr>().is_some_and(|comparison| *comparison.op() == Operator::Eq)
+fn of_filter(original: &FilterExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    let predicate = specialize(Arc::clone(original.predicate()), &original.input().schema())?;
+    Ok(filter(original, predicate))
 }

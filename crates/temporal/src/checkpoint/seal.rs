@@ -14,7 +14,7 @@ use datafusion::common::{Result, exec_err};
 const MAGIC: [u8; 8] = *b"WHIMBREL";
 
 /// To be raised whenever the encoding of any state changes.
-const VERSION: u32 = 6;
+const VERSION: u32 = 7;
 
 /// Seals a state. `what` describes, line by line, what it is the state of: only the like of it may restore
 /// it.

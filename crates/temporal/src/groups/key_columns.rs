@@ -1,8 +1,9 @@
 //! The keys of groups as columns.
 
-use crate::key::{array_of_words, decode_rows, is_word};
+use crate::key::{KeyForm, Texts, array_of_words, decode_mixed, decode_rows};
 use crate::values::copy_out;
 use arrow::array::{ArrayRef, BinaryBuilder, NullBufferBuilder};
+use arrow::buffer::NullBuffer;
 use arrow::datatypes::DataType;
 use datafusion::common::Result;
 
@@ -12,17 +13,20 @@ pub(crate) enum KeyColumns {
     Unit,
     /// One column of words, and which of them are null.
     Words(Vec<u64>, NullBufferBuilder),
-    /// Row encodings, which are decoded when the columns are finished.
+    /// The columns of tuples: those of the key, and which words of each row are null.
+    Tuples(Vec<Vec<u64>>),
+    /// Texts, or encoded rows, which are decoded when the columns are finished.
     Bytes(BinaryBuilder),
 }
 
 impl KeyColumns {
     /// Empty columns of these types.
     pub fn new(types: &[DataType]) -> KeyColumns {
-        match types {
-            [] => KeyColumns::Unit,
-            _ if is_word(types) => KeyColumns::Words(Vec::new(), NullBufferBuilder::new(0)),
-            _ => KeyColumns::Bytes(BinaryBuilder::new()),
+        match KeyForm::of(types) {
+            KeyForm::Unit => KeyColumns::Unit,
+            KeyForm::Words => KeyColumns::Words(Vec::new(), NullBufferBuilder::new(0)),
+            KeyForm::Tuples(width) => KeyColumns::Tuples(vec![Vec::new(); width]),
+            KeyForm::Texts | KeyForm::Mixed | KeyForm::Bytes => KeyColumns::Bytes(BinaryBuilder::new()),
         }
     }
 
@@ -33,7 +37,24 @@ impl KeyColumns {
             KeyColumns::Words(words, nulls) => {
                 Ok(vec![array_of_words(copy_out(words), nulls.finish(), &types[0])?])
             }
-            KeyColumns::Bytes(bytes) => decode_rows(types, bytes.finish()),
+            KeyColumns::Tuples(columns) => {
+                let nulls = columns.last_mut().map(std::mem::take).unwrap_or_default();
+                let column = |(place, (words, of)): (usize, (&mut Vec<u64>, &DataType))| {
+                    array_of_words(copy_out(words), valid(&nulls, 1 << place), of)
+                };
+                columns.iter_mut().zip(types).enumerate().map(column).collect()
+            }
+            KeyColumns::Bytes(bytes) => match KeyForm::of(types) {
+                KeyForm::Texts => Ok(vec![Texts::array_of(&bytes.finish(), &types[0])?]),
+                KeyForm::Mixed => decode_mixed(types, &bytes.finish()),
+                _ => decode_rows(types, bytes.finish()),
+            },
         }
     }
+}
+
+/// The rows whose word is not null, which is what `bit` says; none: all.
+fn valid(nulls: &[u64], bit: u64) -> Option<NullBuffer> {
+    let is_null = |word: &u64| word & bit != 0;
+    nulls.iter().any(is_null).then(|| nulls.iter().map(|word| !is_null(word)).collect())
 }

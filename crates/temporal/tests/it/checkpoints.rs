@@ -213,7 +213,7 @@ fn a_refusal_says_why() {
         state[at] = !state[at];
         here(&state)
     };
-    assert!(with(8).contains("the checkpoint is of format 249, this release reads format 6"));
+    assert!(with(8).contains("the checkpoint is of format 248, this release reads format 7"));
     assert!(with(state.len() - 1).contains("the checkpoint is damaged"));
     let other = refused(options(Disorder::Raise, 5), INTERVAL, &state);
     assert!(other.contains("the checkpoint is of another query: it has `disorder Drop,"), "{other}");

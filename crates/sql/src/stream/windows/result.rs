@@ -150,12 +150,12 @@ impl<'a> Windowed<'a> {
     /// for.
     fn fits(&self) -> bool {
         let groups = &self.aggregate.group_expr;
-        let whole = |expr: &Expr| matches!(expr, Expr::Column(_));
+        let is_one = |expr: &Expr| !matches!(expr, Expr::GroupingSet(_));
         let looks = |expr: &Expr| expr.column_refs().into_iter().any(|c| self.reads_end(&self.value(c)));
         let computes =
             groups.iter().any(|group| !self.is_window(group)) || !self.aggregate.aggr_expr.is_empty();
         computes
-            && groups.iter().all(|group| whole(group) && (self.is_window(group) || !looks(group)))
+            && groups.iter().all(|group| is_one(group) && (self.is_window(group) || !looks(group)))
             && groups.iter().any(|group| self.is_window(group))
             && !self.aggregate.aggr_expr.iter().any(looks)
     }

@@ -12,6 +12,7 @@ use crate::values::Column;
 use arrow::buffer::BooleanBuffer;
 use datafusion::common::Result;
 use std::collections::VecDeque;
+use std::ops::Range;
 
 /// Which end of an order is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +47,12 @@ impl<K: SortKeys> Best<K> {
         Best { keys, pick }
     }
 
+    /// The better one of two values.
+    #[inline(always)]
+    fn better(&self, old: K::Key, new: K::Key) -> K::Key {
+        if self.pick.beats(&new, &old) { new } else { old }
+    }
+
     fn offer(&self, state: &mut Option<K::Key>, value: K::Key) {
         match state {
             Some(old) if !self.pick.beats(&value, old) => {}
@@ -65,6 +72,17 @@ impl<K: SortKeys> Aggregator for Best<K> {
     }
     fn add(&self, state: &mut Self::State, row: usize) {
         self.offer(state, self.keys.key(row));
+    }
+    fn add_run(&self, state: &mut Self::State, rows: Range<usize>, selection: Option<&BooleanBuffer>) {
+        let first = rows.start;
+        let better = |old, new| self.better(old, new);
+        let best = match selection {
+            None => rows.map(|row| self.keys.key(row)).reduce(better),
+            Some(bits) => bits.set_indices().map(|place| self.keys.key(first + place)).reduce(better),
+        };
+        if let Some(best) = best {
+            self.offer(state, best);
+        }
     }
     fn remove(&self, _state: &mut Self::State, _row: usize) {
         debug_assert!(false, "rows never leave here");

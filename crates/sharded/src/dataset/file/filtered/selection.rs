@@ -4,12 +4,12 @@
 
 use super::conjuncts::Conjunct;
 use super::encoding::decode;
-use datafusion::arrow::array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
+use datafusion::arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use datafusion::arrow::buffer::{BooleanBuffer, Buffer};
-use datafusion::arrow::compute::FilterBuilder;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::{Result, internal_err};
 use std::sync::Arc;
+use whimbrel_temporal::RowFilter;
 
 /// A selection of the rows of a batch; see the module.
 pub(super) struct Selection {
@@ -61,13 +61,9 @@ impl Selection {
         self.passed =
             if self.rows == self.passed.len() { holds.clone() } else { refine(&self.passed, &holds) };
         self.rows = kept;
-        let mut filter = FilterBuilder::new(&BooleanArray::new(holds, None));
-        if self.columns.iter().flatten().count() > 1 {
-            filter = filter.optimize();
-        }
-        let filter = filter.build();
+        let filter = RowFilter::new(&holds, self.columns.iter().flatten().count());
         for column in self.columns.iter_mut().flatten() {
-            *column = filter.filter(column)?;
+            *column = filter.column(column)?;
         }
         Ok(())
     }
