@@ -1,20 +1,33 @@
-//! The selected rows of columns, copied.
-//!
-//! Where many rows are selected their numbers are found without a branch for each, and rows are copied by
-//! them. Arrow goes from one bit that is set to the next, and copies most of the rows run by run, which is
-//! slow where runs are short.
+//! The selected rows of columns, copied by their numbers, which are found eight rows at a time, without a
+//! branch for any of them. Long runs are copied at once, as Arrow does.
 
 use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, UInt32Array};
 use arrow::buffer::BooleanBuffer;
 use arrow::compute::{FilterBuilder, FilterPredicate, take, take_record_batch};
 use arrow::error::ArrowError;
 
-/// From this share of the rows on numbers are found without branches.
-const MANY: f64 = 0.5;
-/// From this share on Arrow copies run by run.
+/// From this share of the rows on Arrow copies run by run.
 const DENSE: f64 = 0.8;
 /// Runs of so many rows are worth to be copied at once.
 const LONG_RUN: usize = 32;
+
+/// For each byte the places of its bits that are set, in their order; zeros after them.
+const PLACES: [[u8; 8]; 256] = {
+    let mut places = [[0; 8]; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let (mut bit, mut found) = (0, 0);
+        while bit < 8 {
+            if byte >> bit & 1 == 1 {
+                places[byte][found] = bit;
+                found += 1;
+            }
+            bit += 1;
+        }
+        byte += 1;
+    }
+    places
+};
 
 /// Copies the rows whose bits are set.
 ///
@@ -43,9 +56,9 @@ impl RowFilter {
     /// Copies the rows whose bits are set, of so many columns.
     pub fn new(selection: &BooleanBuffer, columns: usize) -> RowFilter {
         let kept = selection.count_set_bits();
-        let is_share = |share: f64| kept as f64 >= share * selection.len() as f64;
-        let by_number = is_share(MANY) && !(is_share(DENSE) && runs(selection) * LONG_RUN <= kept);
-        if by_number && u32::try_from(selection.len()).is_ok() {
+        let has_long_runs =
+            kept as f64 >= DENSE * selection.len() as f64 && runs(selection) * LONG_RUN <= kept;
+        if !has_long_runs && u32::try_from(selection.len()).is_ok() {
             return RowFilter(Rows::Numbers(numbers(selection, kept).into()));
         }
         let builder = FilterBuilder::new(&BooleanArray::new(selection.clone(), None));
@@ -90,18 +103,19 @@ fn runs(selection: &BooleanBuffer) -> usize {
 
 /// The numbers of the bits that are set, of which there are `kept`.
 fn numbers(selection: &BooleanBuffer, kept: usize) -> Vec<u32> {
-    // Each word writes 64 numbers, of which those count that the next one does not write over.
-    let mut numbers = vec![0; kept + 64];
+    // Each byte writes eight numbers, of which those count that the next one does not write over.
+    let mut numbers = vec![0; kept + 8];
     let mut count = 0;
     for (word, first) in selection.bit_chunks().iter_padded().zip((0..).step_by(64)) {
-        let mut found = 0;
-        let place: &mut [u32] = &mut numbers[count..count + 64];
-        for bit in 0..64 {
-            // `found` is at most `bit`; the mask says so to the compiler.
-            place[found & 63] = first + bit;
-            found += (word >> bit & 1) as usize;
+        if word == 0 {
+            continue;
         }
-        count += found;
+        for (byte, first) in word.to_le_bytes().into_iter().zip((first..).step_by(8)) {
+            if let Some(found) = numbers[count..].first_chunk_mut::<8>() {
+                *found = PLACES[byte as usize].map(|place| first + u32::from(place));
+            }
+            count += byte.count_ones() as usize;
+        }
     }
     numbers.truncate(kept);
     numbers
@@ -157,12 +171,12 @@ mod tests {
     }
 
     #[test]
-    fn many_rows_in_short_runs_are_copied_by_number() {
+    fn long_runs_are_copied_at_once() {
         let by_number = |filter: RowFilter| matches!(filter.0, Rows::Numbers(_));
         let found = selections(4_096)
             .iter()
             .map(|selection| by_number(RowFilter::new(selection, 2)))
             .collect::<Vec<_>>();
-        assert_eq!(found, [false, false, false, true, false, false, true, true]);
+        assert_eq!(found, [false, true, true, true, false, false, true, true]);
     }
 }

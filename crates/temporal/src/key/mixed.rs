@@ -153,28 +153,29 @@ pub(crate) fn decode_mixed(types: &[DataType], rows: &BinaryArray) -> Result<Vec
 
 /// The next column of all rows, which is one of texts.
 fn decode_texts(rest: &mut [&[[u8; 8]]], is_null: impl Fn(usize) -> bool, of: &DataType) -> Result<ArrayRef> {
-    let mut texts = BinaryBuilder::new();
+    let (mut texts, mut text) = (BinaryBuilder::new(), Vec::new());
     for (row, rest) in rest.iter_mut().enumerate() {
         let length = next_word(rest)? as usize;
-        let Some((text, after)) = rest.split_at_checked(length.div_ceil(8)) else { return cut_short() };
+        let Some((words, after)) = rest.split_at_checked(length.div_ceil(8)) else { return cut_short() };
         *rest = after;
+        decode_text(words, length, &mut text);
         match is_null(row) {
             true => texts.append_null(),
-            false => texts.append_value(decode_text(text, length)),
+            false => texts.append_value(&text),
         }
     }
     Texts::array_of(&texts.finish(), of)
 }
 
-/// The bytes of a text, so many, whose words these are.
-fn decode_text(words: &[[u8; 8]], length: usize) -> Vec<u8> {
+/// Puts the bytes of a text, so many, whose words these are, in the place of another.
+fn decode_text(words: &[[u8; 8]], length: usize, text: &mut Vec<u8>) {
     let (whole, rest) = (length / 8, length % 8);
-    let mut text = words[..whole].as_flattened().to_vec();
+    text.clear();
+    text.extend_from_slice(words[..whole].as_flattened());
     if let Some(last) = words.get(whole) {
         // The last word of a text that has whole ones ends where the text does.
         text.extend_from_slice(if whole > 0 { &last[8 - rest..] } else { &last[..rest] });
     }
-    text
 }
 
 fn next_word(rest: &mut &[[u8; 8]]) -> Result<u64> {
