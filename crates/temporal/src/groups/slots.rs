@@ -96,8 +96,8 @@ impl Slots {
     pub fn insert(&mut self, hash: u32, group: u32, at: usize) {
         self.slots[at] = slot(hash, group);
         self.used += 1;
-        let sparse = if self.slots.len() < SMALL { 4 } else { 2 };
-        if self.used * sparse > self.slots.len() {
+        let slots_a_group = if self.slots.len() < SMALL { 4 } else { 2 };
+        if self.used * slots_a_group > self.slots.len() {
             self.grow();
         }
     }

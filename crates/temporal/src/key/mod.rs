@@ -21,7 +21,7 @@ pub(crate) use floats::{has_floats, with_equal_floats};
 pub(crate) use mixed::{MixedRows, decode_mixed};
 pub(crate) use rows::{decode_rows, encode_rows, encode_sorted};
 pub(crate) use texts::{Texts, by_layout};
-pub(crate) use tuples::{Tuples, by_width, hash_tuple, tuple_width};
+pub(crate) use tuples::{Tuples, by_width, hash_tuple};
 pub(crate) use words::{array_of_words, hash_word, words_of};
 
 use arrow::array::{Array, ArrayRef, BinaryArray, RecordBatch};
@@ -31,6 +31,7 @@ use datafusion::common::Result;
 use mixed::are_mixed;
 use std::sync::OnceLock;
 use texts::is_text;
+use tuples::tuple_width;
 use words::{NULL_HASH, is_word};
 
 /// In which form keys of some types are.

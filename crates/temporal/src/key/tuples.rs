@@ -27,7 +27,7 @@ macro_rules! by_width {
 pub(crate) use by_width;
 
 /// How many words a tuple of columns of these types has; none if they are no tuples.
-pub(crate) fn tuple_width(types: &[DataType]) -> Option<usize> {
+pub(super) fn tuple_width(types: &[DataType]) -> Option<usize> {
     let is_tuple = (2..=MOST_COLUMNS).contains(&types.len()) && types.iter().all(is_word);
     is_tuple.then(|| types.len() + 1)
 }
