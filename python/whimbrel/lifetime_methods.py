@@ -246,42 +246,6 @@ class LifetimeMethods(WindowMethods):
         """
         return type(self)(self._plan.extend(by))
 
-    def require_duration(self, duration: Duration | float) -> Self:
-        """
-        Assert that every row lives equally long (Trill's ``IsConstantDuration``).
-
-        Of rows with a start and an end, it is not known that all of them are an hour long. If it is, windows
-        and joins after it need no order of ends.
-
-        Parameters
-        ----------
-        duration
-            How long every row lives; ``math.inf``: it never ends.
-
-        Returns
-        -------
-        Stream
-            The same rows. The query ends with a `DataError` at a row of another duration.
-
-        Raises
-        ------
-        InvalidError
-            If the stream has no time, or the duration is not a positive whole number of ticks.
-
-        Examples
-        --------
-        >>> import whimbrel as wb
-        >>> rows = [(3, 5, "a"), (4, 6, "b")]
-        >>> trips = wb.from_rows(rows, schema=["from", "to", "item"], time="from", end="to")
-        >>> trips.query(lambda q: q.require_duration(2).aggregate(n=wb.count())).to_rows()
-        [Row(start=3, end=4, n=1), Row(start=4, end=5, n=2), Row(start=5, end=6, n=1)]
-        """
-        if duration == math.inf:
-            return type(self)(self._plan.require_duration(None))
-        if duration is None or isinstance(duration, float):
-            raise InvalidError("require_duration: a duration is a number of ticks, a text, or math.inf")
-        return type(self)(self._plan.require_duration(duration))
-
     def stitch(self) -> Self:
         """
         Put lifetimes of equal rows together that touch: the inverse of `chop` (Trill's `Stitch`).

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from . import _whimbrel as native
@@ -356,6 +356,7 @@ class ShardedStream(ResultActions, BackgroundActions):
         self,
         shards: int | None = None,
         *,
+        together: str | Sequence[str] = (),
         scope: Scope = "global",
         location: str | RemoteRuntime | None = None,
     ) -> ShardedStream:
@@ -366,19 +367,36 @@ class ShardedStream(ResultActions, BackgroundActions):
         ----------
         shards, scope, location
             As in `redistribute`.
+        together
+            Columns: rows that are equal in them go to the same shard. The rows come from one shard, in the
+            order of these columns (`Stream.require_sorted`): runs of equal rows are dealt out, and none is
+            copied as in `redistribute`.
 
         Returns
         -------
         ShardedStream
             The same rows, each shard in order of time.
 
+        Raises
+        ------
+        InvalidError
+            If rows that are equal in the columns `together` may not follow each other.
+
         Examples
         --------
         >>> import whimbrel as wb
         >>> wb.from_rows([{"item": "a"}, {"item": "b"}]).reshard(2).shards
         2
+        >>> bills = wb.from_rows([(2, 7), (3, 7), (6, 8)], schema=["at", "order"], time="at")
+        >>> bills.query(lambda q: q.require_sorted("order")).reshard(2, together="order").shards
+        2
         """
-        return _moved(self._plan.reshard(self._target(shards), scope), location)
+        columns = [together] if isinstance(together, str) else list(together)
+        if not columns:
+            return _moved(self._plan.reshard(self._target(shards), scope), location)
+        if scope != "global":
+            raise InvalidError('reshard: runs of rows go to any shard; leave out scope="local", or together=')
+        return _moved(self._plan.reshard_runs(columns, self._target(shards)), location)
 
     def merge_partitions(self) -> ShardedStream:
         """

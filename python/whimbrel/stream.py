@@ -1,7 +1,7 @@
 """Streams: what the lambda of `ShardedStream.query` works on, one shard at a time.
 
-The methods of one kind are in a module of their own: those of rows, lifetimes, joins and sequences. Here are
-groups and aggregates, and what is left.
+The methods of one kind are in a module of their own: those of rows, lifetimes, joins, sequences and
+requirements. Here are groups and aggregates, and what is left.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from .lifetime_methods import LifetimeMethods
 from .ordering import sort_keys
 from .projection import Projection, key_columns, projection
 from .relational import GroupingSets
+from .requirement_methods import RequirementMethods
 from .reshaping import pivoted, unpivoted
 from .row_methods import RowMethods
 from .sequence_methods import SequenceMethods
 from .tracing import label
 
 
-class Stream(SequenceMethods, RowMethods, LifetimeMethods, JoinMethods):
+class Stream(SequenceMethods, RowMethods, LifetimeMethods, JoinMethods, RequirementMethods):
     """
     A relation, whose rows have a lifetime ``[start, end)`` each if the source has a time.
 

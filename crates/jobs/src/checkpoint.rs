@@ -50,6 +50,7 @@ struct Manifest {
 struct SavedChannel {
     id: ChannelId,
     ended: Vec<bool>,
+    routes: Vec<Vec<u8>>,
     blocks: Vec<[u8; 32]>,
 }
 
@@ -84,7 +85,8 @@ impl Checkpoints {
                 }
                 blocks.push(digest);
             }
-            channels.push(SavedChannel { id: *id, ended: state.ended.clone(), blocks });
+            let (ended, routes) = (state.ended.clone(), state.routes.clone());
+            channels.push(SavedChannel { id: *id, ended, routes, blocks });
         }
         self.store.put(objects)?;
         self.blocks.extend(new);
@@ -157,7 +159,7 @@ impl Checkpoints {
     fn load(&mut self, manifest: Manifest) -> Result<Checkpoint> {
         let mut states = BTreeMap::new();
         let mut used = BTreeSet::new();
-        for SavedChannel { id, ended, blocks } in manifest.channels {
+        for SavedChannel { id, ended, routes, blocks } in manifest.channels {
             let mut program = Vec::new();
             for digest in &blocks {
                 let block = self.store.get(&block_name(digest))?.unwrap_or_default();
@@ -167,7 +169,7 @@ impl Checkpoints {
                 program.extend_from_slice(&block);
             }
             used.extend(blocks);
-            states.insert(id, ChannelState { ended, program });
+            states.insert(id, ChannelState { ended, program, routes });
         }
         self.blocks = used;
         Ok(Checkpoint { epoch: manifest.epoch, positions: manifest.positions, states })

@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 const MAGIC: &[u8; 4] = b"WBJS";
-const VERSION: u16 = 2;
+const VERSION: u16 = 3;
 const HEADER: usize = 4 + 2 + 32;
 
 /// A record as bytes.

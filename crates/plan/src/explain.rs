@@ -8,10 +8,10 @@ use crate::calendar::Grid;
 use crate::duration::{show_ticks, show_wall};
 use crate::names::{column_name, count, names, show, type_name};
 use crate::nodes::{
-    ChangeLifetimes, Colocation, Exchange, HoppingWindows, Ingress, LifetimeChange, Node, Partitioning,
-    Scope, Session, join_of, node,
+    Assertion, ChangeLifetimes, Colocation, Exchange, HoppingWindows, Ingress, LifetimeChange, Node,
+    Partitioning, Scope, Session, join_of, node,
 };
-use crate::properties::{Properties, properties};
+use crate::properties::{Properties, merge_join_order, properties};
 use crate::source::{bare_scan, given_name, source_of};
 use arrow::datatypes::DataType;
 use datafusion::common::{JoinType, Result};
@@ -196,7 +196,7 @@ pub fn describe(plan: &LogicalPlan) -> Result<String> {
         LogicalPlan::Projection(projection) => describe_projection(projection),
         LogicalPlan::Filter(filter) => format!("where {}", show(&filter.predicate)),
         LogicalPlan::Aggregate(aggregate) => describe_aggregate(aggregate),
-        LogicalPlan::Join(join) => describe_join(join),
+        LogicalPlan::Join(join) => describe_join(join)?,
         LogicalPlan::Union(_) => "union".to_string(),
         LogicalPlan::Distinct(_) => "distinct".to_string(),
         LogicalPlan::Unnest(unnest) => {
@@ -267,10 +267,11 @@ fn describe_aggregate(aggregate: &Aggregate) -> String {
     format!("aggregate{by}: {}", calls.join(", "))
 }
 
-/// `left join on item`
-fn describe_join(join: &Join) -> String {
+/// `left join on item`; `merge join` if both sides come sorted by the key.
+fn describe_join(join: &Join) -> Result<String> {
     let verb = match join.join_type {
         JoinType::Inner if join.on.is_empty() => "cross join",
+        JoinType::Inner if merge_join_order(join)?.is_some() => "merge join",
         JoinType::Inner => "join",
         JoinType::Left => "left join",
         JoinType::Full => "full join",
@@ -279,7 +280,7 @@ fn describe_join(join: &Join) -> String {
         JoinType::LeftAnti | JoinType::RightAnti => "where not exists",
         JoinType::LeftMark | JoinType::RightMark => "mark whether there is one",
     };
-    format!("{verb}{}", join_condition(&join.on))
+    Ok(format!("{verb}{}", join_condition(&join.on)))
 }
 
 /// ` on item` where the names agree, else ` on a = b`.
@@ -372,6 +373,14 @@ fn describe_node(extension: Node<'_>) -> Result<String> {
         }
         Node::ReKey(n) if n.key.is_empty() => "rekey by nothing".to_string(),
         Node::ReKey(n) => format!("rekey by {}", listed(&n.key)),
+        Node::Require(n) => match &*n.assertion {
+            Assertion::Duration(None) => "require that rows never end".to_string(),
+            Assertion::Duration(Some(duration)) => {
+                format!("require a duration of {}", ticks(*duration, &n.input)?)
+            }
+            Assertion::Sorted(columns) => format!("require the order of {}", listed(columns)),
+            Assertion::DistinctStarts => "require that no two rows start together".to_string(),
+        },
         Node::Colocated(n) => match &*n.colocation {
             Colocation::Equal(key) if key.is_empty() => "co-located".to_string(),
             Colocation::Equal(key) => format!("co-located by {}", listed(key)),
@@ -401,8 +410,6 @@ fn describe_change(node: &ChangeLifetimes) -> Result<String> {
         LifetimeChange::Extend(by) if *by < 0 => format!("shorten by {}", ticks(-by)?),
         LifetimeChange::Extend(by) => format!("extend by {}", ticks(*by)?),
         LifetimeChange::Stitch => "stitch".to_string(),
-        LifetimeChange::Require(None) => "require that rows never end".to_string(),
-        LifetimeChange::Require(Some(duration)) => format!("require a duration of {}", ticks(*duration)?),
         LifetimeChange::Hop(HoppingWindows { size, hop, offset, closed }) => {
             let mut text = format!("hopping {} hop {} snapped", ticks(*size)?, ticks(*hop)?);
             if *offset != 0 {

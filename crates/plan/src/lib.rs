@@ -62,6 +62,7 @@ mod row_pattern_function;
 mod series;
 mod single_value;
 mod sort_key;
+mod sort_order;
 mod stack;
 mod stage_shards;
 mod stream;
@@ -89,7 +90,7 @@ pub use pattern::{EVENT, Element, Label, Pattern, REGISTER, Transition, pattern_
 pub use physical::physical;
 pub use placement::Placement;
 pub use program::{Program, literal_for_comparison, literal_for_operand};
-pub use properties::{Properties, properties};
+pub use properties::{Properties, merge_join_order, properties};
 pub use ranges::Ranges;
 pub use row_pattern::{PREVIOUS, RowPattern, previous_column};
 pub use row_pattern_function::{ROW_PATTERN, RowPatternFunction, row_pattern_of};

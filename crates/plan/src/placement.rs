@@ -19,6 +19,9 @@ pub enum Placement<C = String> {
     /// as many shards whose key has the same types. For each column of the key, in order: the columns that
     /// are equal to it in every row.
     Hashed(Vec<Vec<C>>),
+    /// By runs of a key that the rows come sorted by: rows with equal keys are in the same shard, and those
+    /// of another dataset with an equal key may be in another. The columns are as those of a hash.
+    Runs(Vec<Vec<C>>),
     /// By ranges of a column: the columns that are equal to it in every row, and the first value of each
     /// shard but the first. Datasets with the same bounds have equal values in the same shard.
     Ranges(Vec<C>, Arc<[i64]>),
@@ -39,6 +42,10 @@ impl<C> Placement<C> {
             Placement::Hashed(key) => {
                 let key: Vec<Vec<D>> = key.into_iter().map(mapped).collect();
                 if key.iter().any(Vec::is_empty) { Placement::Unknown } else { Placement::Hashed(key) }
+            }
+            Placement::Runs(key) => {
+                let key: Vec<Vec<D>> = key.into_iter().map(mapped).collect();
+                if key.iter().any(Vec::is_empty) { Placement::Unknown } else { Placement::Runs(key) }
             }
             Placement::Ranges(equal_columns, bounds) => {
                 let equal_columns = mapped(equal_columns);
@@ -66,7 +73,7 @@ impl<C: PartialEq> Placement<C> {
     pub fn keeps_together(&self, columns: &[C]) -> bool {
         match self {
             Placement::OneShard | Placement::Replicated => true,
-            Placement::Hashed(key) => {
+            Placement::Hashed(key) | Placement::Runs(key) => {
                 key.iter().all(|equal_columns| equal_columns.iter().any(|c| columns.contains(c)))
             }
             Placement::Ranges(equal_columns, _) => equal_columns.iter().any(|c| columns.contains(c)),
@@ -80,13 +87,14 @@ impl fmt::Display for Placement {
         match self {
             Placement::OneShard => f.write_str("in one shard"),
             // Equal columns are as good as each other; the first is the one that was asked for.
-            Placement::Hashed(key) => {
+            Placement::Hashed(key) | Placement::Runs(key) => {
                 let names: Vec<&str> = key
                     .iter()
                     .filter_map(|equal_columns| equal_columns.first())
                     .map(String::as_str)
                     .collect();
-                write!(f, "by {}", names.join(", "))
+                let runs = if matches!(self, Placement::Runs(_)) { "runs of " } else { "" };
+                write!(f, "by {runs}{}", names.join(", "))
             }
             Placement::Ranges(equal_columns, _) => {
                 write!(f, "by ranges of {}", equal_columns.first().map_or("", String::as_str))
@@ -115,7 +123,7 @@ pub(crate) fn of_join(
         return Placement::Replicated;
     }
     let partitioned = |placement: Placement<usize>| match placement {
-        Placement::Hashed(_) | Placement::Ranges(..) => Some(placement),
+        Placement::Hashed(_) | Placement::Runs(_) | Placement::Ranges(..) => Some(placement),
         _ => None,
     };
     let on_the_right = |placement: Placement<usize>| placement.map_columns(|i| vec![i + width]);
@@ -145,6 +153,7 @@ fn with_equal(placement: Placement<usize>, equal: &EqualColumns, width: usize) -
     };
     match placement {
         Placement::Hashed(key) => Placement::Hashed(key.into_iter().map(with_equal).collect()),
+        Placement::Runs(key) => Placement::Runs(key.into_iter().map(with_equal).collect()),
         Placement::Ranges(equal_columns, bounds) => Placement::Ranges(with_equal(equal_columns), bounds),
         other => other,
     }

@@ -7,21 +7,16 @@
 //! A lambda of Python that builds a part of the plan is called with a plan and returns one. What it raises
 //! passes through the builder as it is.
 
-use datafusion::logical_expr::{Expr, GroupingSet, SortExpr};
+use datafusion::logical_expr::{Expr, SortExpr};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use std::num::NonZeroUsize;
 use std::sync::Arc;
 use whimbrel_plan::nodes::Fill;
-use whimbrel_plan::{
-    Agg, AggFunction, Call as AggregateCall, Duration, Groups, JoinHow, JoinKind, Scope, Stream,
-    stage_shards, with_stage_shards,
-};
-use whimbrel_temporal::operators::{Fraction, SessionCap};
-use whimbrel_temporal::{Closed, DurationRule, Lifetimes, StartRule};
+use whimbrel_plan::{Groups, JoinHow, Stream, column, stage_shards, with_stage_shards};
+use whimbrel_temporal::{DurationRule, Lifetimes, StartRule};
 
-use crate::aggregate::NativeAggregate;
 use crate::arguments::{Count, Length};
+use crate::choices::{Call, Keys, call, closed, grouping, join_kind, pairs, scope, session_cap};
 use crate::error::{OrRaise, PythonError, invalid};
 use crate::expr::{NativeExpr, exprs};
 use crate::pattern::{self, NativePattern, Register};
@@ -32,118 +27,6 @@ use crate::references::PythonReferences;
 use crate::shutdown::detach;
 use crate::table::NativeSchema;
 use crate::types;
-
-/// An aggregate: its name, its function (a name, or a user's function), its argument, its filter.
-type Call<'py> = (String, Bound<'py, PyAny>, Option<NativeExpr>, Option<NativeExpr>);
-
-/// The columns of a join, each of the left with one of the right.
-type Keys = Vec<(NativeExpr, NativeExpr)>;
-
-/// The pairs of columns as expressions.
-fn pairs(keys: Keys) -> Vec<(Expr, Expr)> {
-    keys.into_iter().map(|(left, right)| (left.expr(), right.expr())).collect()
-}
-
-/// The side on which a window is closed.
-fn closed(side: &str) -> PyResult<Closed> {
-    match side {
-        "left" => Ok(Closed::Left),
-        "right" => Ok(Closed::Right),
-        other => Err(invalid(format!("closed is \"left\" or \"right\", not \"{other}\""))),
-    }
-}
-
-/// How the longest duration of a session counts.
-fn session_cap(cap: &str) -> PyResult<fn(Duration) -> SessionCap<Duration>> {
-    match cap {
-        "first" => Ok(SessionCap::After),
-        "grid" => Ok(SessionCap::OnGrid),
-        other => Err(invalid(format!("cap is \"first\" or \"grid\", not \"{other}\""))),
-    }
-}
-
-/// The shards among which rows move.
-fn scope(scope: &str) -> PyResult<Scope> {
-    match scope {
-        "global" => Ok(Scope::Global),
-        "local" => Ok(Scope::Local),
-        other => Err(invalid(format!("scope is \"global\" or \"local\", not \"{other}\""))),
-    }
-}
-
-/// The kind of a join, by its name.
-fn join_kind(how: &str) -> PyResult<JoinKind> {
-    use JoinKind::{Anti, Cross, Full, Inner, Left, Mark, Right, Semi};
-    const KINDS: [JoinKind; 8] = [Inner, Left, Right, Full, Cross, Semi, Anti, Mark];
-    KINDS.into_iter().find(|kind| kind.name() == how).ok_or_else(|| {
-        invalid(format!("how is one of {}, not \"{how}\"", KINDS.map(JoinKind::name).join(", ")))
-    })
-}
-
-/// An aggregate: one of the engine, by its name, or one of the user.
-fn aggregate_function(given: &Bound<'_, PyAny>) -> PyResult<AggFunction> {
-    const FUNCTIONS: [AggFunction; 19] = [
-        AggFunction::Count,
-        AggFunction::Sum,
-        AggFunction::Average,
-        AggFunction::Min,
-        AggFunction::Max,
-        AggFunction::First,
-        AggFunction::Last,
-        AggFunction::CountDistinct,
-        AggFunction::Variance { population: false },
-        AggFunction::Variance { population: true },
-        AggFunction::StandardDeviation { population: false },
-        AggFunction::StandardDeviation { population: true },
-        AggFunction::SumOfSquares,
-        AggFunction::AverageOfSquares,
-        AggFunction::Product,
-        AggFunction::MaxBy,
-        AggFunction::MinBy,
-        AggFunction::Collect,
-        AggFunction::Single,
-    ];
-    if let Ok(user) = given.cast::<NativeAggregate>() {
-        return Ok(AggFunction::User(user.get().function.clone()));
-    }
-    if let Ok((name, fraction)) = given.extract::<(String, f64)>() {
-        let fraction = Fraction::new(fraction).or_raise()?;
-        return Ok(AggFunction::Percentile { fraction, continuous: name == "percentile_cont" });
-    }
-    if let Ok((_, k, ties, descending)) = given.extract::<(String, NonZeroUsize, bool, bool)>() {
-        return Ok(AggFunction::TopK { k, ties, descending });
-    }
-    let name: String = given.extract()?;
-    FUNCTIONS
-        .into_iter()
-        .find(|function| function.name() == name)
-        .ok_or_else(|| invalid(format!("there is no aggregate \"{name}\"")))
-}
-
-/// One aggregate: a complete call, or a function and its argument.
-fn call(
-    function: &Bound<'_, PyAny>,
-    argument: Option<NativeExpr>,
-    filter: Option<NativeExpr>,
-) -> PyResult<AggregateCall> {
-    if let Ok(expr) = function.extract::<NativeExpr>()
-        && let Expr::AggregateFunction(call) = expr.expr()
-    {
-        return Ok(AggregateCall::Relational(Box::new(call)));
-    }
-    let function = aggregate_function(function)?;
-    Ok(Agg { function, argument: argument.map(|e| e.expr()), filter: filter.map(|e| e.expr()) }.into())
-}
-
-/// The sets of grouping columns of an aggregate.
-fn grouping(kind: &str, sets: Vec<Vec<NativeExpr>>) -> GroupingSet {
-    let mut sets: Vec<Vec<Expr>> = sets.into_iter().map(exprs).collect();
-    match kind {
-        "rollup" => GroupingSet::Rollup(sets.swap_remove(0)),
-        "cube" => GroupingSet::Cube(sets.swap_remove(0)),
-        _ => GroupingSet::GroupingSets(sets),
-    }
-}
 
 impl NativePlan {
     /// A duration in ticks of the time column.
@@ -203,7 +86,7 @@ impl NativePlan {
         NativeSchema(self.stream.schema().clone())
     }
 
-    /// The properties that Python shows: time, key, bounded, shards, groups.
+    /// The properties that Python shows: time, key, bounded, shards, groups, sorted.
     fn properties<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let (properties, dict) = (self.stream.properties(), PyDict::new(py));
         dict.set_item("time", properties.time.as_ref().map(types::name))?;
@@ -211,6 +94,7 @@ impl NativePlan {
         dict.set_item("bounded", properties.bounded)?;
         dict.set_item("shards", properties.shards)?;
         dict.set_item("groups", properties.groups)?;
+        dict.set_item("sorted", &properties.sorted)?;
         Ok(dict)
     }
 
@@ -373,6 +257,16 @@ impl NativePlan {
     /// Requires that lifetimes are so long.
     fn require_duration(&self, duration: Option<Length>) -> PyResult<NativePlan> {
         NativePlan::wrap(self.stream.require_duration(duration.map(|d| d.0)))
+    }
+
+    /// Requires that rows come in the order of these columns.
+    fn require_sorted(&self, columns: Vec<String>) -> PyResult<NativePlan> {
+        NativePlan::wrap(self.stream.require_sorted(columns.iter().map(column).collect()))
+    }
+
+    /// Requires that no two rows start together.
+    fn require_distinct_starts(&self) -> PyResult<NativePlan> {
+        NativePlan::wrap(self.stream.require_distinct_starts())
     }
 
     /// Puts touching lifetimes of equal rows together.
@@ -575,6 +469,11 @@ impl NativePlan {
     /// Spreads rows evenly over shards.
     fn reshard(&self, shards: Count, among: &str) -> PyResult<NativePlan> {
         NativePlan::wrap(self.stream.reshard(Some(shards.0), scope(among)?))
+    }
+
+    /// Deals out runs of rows that are equal in these columns.
+    fn reshard_runs(&self, key: Vec<String>, shards: Count) -> PyResult<NativePlan> {
+        NativePlan::wrap(self.stream.reshard_runs(key.iter().map(column).collect(), Some(shards.0)))
     }
 
     /// Puts the rows of all partitions in one order.

@@ -23,6 +23,7 @@ mod black_box;
 mod bounded;
 mod builder;
 mod calls;
+mod choices;
 mod cluster;
 mod command;
 mod connectors;

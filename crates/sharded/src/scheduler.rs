@@ -20,7 +20,7 @@ const LOOK_INTERVAL: Duration = Duration::from_micros(500);
 /// So many tasks are found ready in one look, at most.
 const FOUND_AT_ONCE: usize = 64;
 /// The stack of a thread: dropping a plan recurses as deep as its longest condition.
-const STACK: usize = 16 << 20;
+pub(crate) const STACK_BYTES: usize = 16 << 20;
 
 thread_local! {
     /// Of a thread of a scheduler, and of one that works for it: what tells which one.
@@ -119,7 +119,8 @@ impl Scheduler {
         let scheduler = Scheduler { shared, threads, process: std::process::id() };
         for _ in 0..threads {
             let shared = Arc::clone(&scheduler.shared);
-            let thread = std::thread::Builder::new().name("whimbrel scheduler".into()).stack_size(STACK);
+            let thread =
+                std::thread::Builder::new().name("whimbrel scheduler".into()).stack_size(STACK_BYTES);
             thread.spawn(move || shared.run()).map_err(|error| {
                 DataFusionError::ResourcesExhausted(format!("no thread for a scheduler: {error}"))
             })?;

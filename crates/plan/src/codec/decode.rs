@@ -2,7 +2,8 @@
 //! of the nodes, and what these do not check is checked here.
 
 use super::document::{
-    Beats, Change, Fill, Join, JoinKind, Message, Movement, Node, NullRows, Rows, SortKey, Step, StepId,
+    Assertion, Beats, Change, Fill, Join, JoinKind, Message, Movement, Node, NullRows, Rows, SortKey, Step,
+    StepId,
 };
 use super::expression::{Expressions, damaged, read_schema};
 use super::names::Names;
@@ -10,7 +11,7 @@ use crate::calendar::{Calendar, Grid};
 use crate::depth::{MOST_PARTS, MOST_STEPS};
 use crate::nodes::{
     self, Accumulate, AllowedLateness, AlterLifetime, ChangeLifetimes, Changes, Clip, Colocated, Combine,
-    Detect, Exchange, FillGaps, Ingress, LifetimeChange, MatchRecognize, ReKey, Session, WithStart,
+    Detect, Exchange, FillGaps, Ingress, LifetimeChange, MatchRecognize, ReKey, Require, Session, WithStart,
     extension,
 };
 use crate::source::{PlanSource, Source};
@@ -247,6 +248,14 @@ impl Decoder {
                 extension(AllowedLateness::try_new(input, time.clone(), *lateness, *retention)?)
             }
             Node::ReKey { input, key } => extension(ReKey::try_new(self.copy(*input)?, self.exprs(key)?)?),
+            Node::Require { input, assertion } => {
+                let assertion = match assertion {
+                    Assertion::Duration(duration) => nodes::Assertion::Duration(*duration),
+                    Assertion::Sorted(columns) => nodes::Assertion::Sorted(self.exprs(columns)?),
+                    Assertion::DistinctStarts => nodes::Assertion::DistinctStarts,
+                };
+                extension(Require::try_new(self.copy(*input)?, assertion)?)
+            }
             Node::ColocatedRows { input, key } => {
                 extension(Colocated::rows(self.copy(*input)?, self.exprs(key)?)?)
             }
@@ -309,6 +318,7 @@ impl Decoder {
         Ok(match movement {
             Movement::ReDistribute { key } => nodes::Movement::ReDistribute { key: self.exprs(key)? },
             Movement::ReShard => nodes::Movement::ReShard,
+            Movement::Runs { key } => nodes::Movement::Runs { key: self.exprs(key)? },
             Movement::Broadcast => nodes::Movement::Broadcast,
             Movement::Multicast { to } => nodes::Movement::Multicast { to: self.expr(to)? },
             Movement::Windows { size, offset } => match *size > 0 {
@@ -414,7 +424,6 @@ fn lifetime_change(change: &Change) -> Result<LifetimeChange> {
         Change::Stitch => LifetimeChange::Stitch,
         Change::Quantize(grid) => LifetimeChange::Quantize(*grid),
         Change::Hop(windows) => LifetimeChange::Hop(*windows),
-        Change::Require(duration) => LifetimeChange::Require(*duration),
     })
 }
 

@@ -133,6 +133,8 @@ pub(super) enum Node {
     AllowedLateness { input: StepId, time: String, lateness: i64, retention: i64 },
     /// The current key changes.
     ReKey { input: StepId, key: Vec<Message> },
+    /// Something is asserted of the rows.
+    Require { input: StepId, assertion: Assertion },
     /// Rows that are equal in some columns have to lie together.
     ColocatedRows { input: StepId, key: Vec<Message> },
     /// Rows that a join pairs have to lie together.
@@ -242,7 +244,14 @@ pub(super) enum Change {
     Stitch,
     Quantize(QuantizeGrid),
     Hop(HoppingWindows),
-    Require(Option<i64>),
+}
+
+/// What is asserted of the rows of a stream.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Assertion {
+    Duration(Option<i64>),
+    Sorted(Vec<Message>),
+    DistinctStarts,
 }
 
 /// The grid of a chop.
@@ -257,6 +266,7 @@ pub(super) enum Beats {
 pub(super) enum Movement {
     ReDistribute { key: Vec<Message> },
     ReShard,
+    Runs { key: Vec<Message> },
     Broadcast,
     Multicast { to: Message },
     Windows { size: i64, offset: i64 },

@@ -5,8 +5,8 @@
 
 use super::decode::{Decoder, same_columns, set_schema};
 use super::document::{
-    Beats, Change, Document, Fill, Join, JoinKind, Message, Movement, Node, NullRows, Rows, SortKey, Step,
-    StepId, UnnestDepth,
+    Assertion, Beats, Change, Document, Fill, Join, JoinKind, Message, Movement, Node, NullRows, Rows,
+    SortKey, Step, StepId, UnnestDepth,
 };
 use super::expression::{Expressions, with_calls, write_schema};
 use super::names::Names;
@@ -312,6 +312,14 @@ impl Encoder {
                 retention: of.retention,
             },
             nodes::Node::ReKey(of) => Node::ReKey { input: self.plan(&of.input)?, key: self.exprs(&of.key)? },
+            nodes::Node::Require(of) => {
+                let assertion = match &*of.assertion {
+                    nodes::Assertion::Duration(duration) => Assertion::Duration(*duration),
+                    nodes::Assertion::Sorted(columns) => Assertion::Sorted(self.exprs(columns)?),
+                    nodes::Assertion::DistinctStarts => Assertion::DistinctStarts,
+                };
+                Node::Require { input: self.plan(&of.input)?, assertion }
+            }
             nodes::Node::Colocated(of) => {
                 let input = self.plan(&of.input)?;
                 match &*of.colocation {
@@ -338,6 +346,7 @@ impl Encoder {
         Ok(match of {
             nodes::Movement::ReDistribute { key } => Movement::ReDistribute { key: self.exprs(key)? },
             nodes::Movement::ReShard => Movement::ReShard,
+            nodes::Movement::Runs { key } => Movement::Runs { key: self.exprs(key)? },
             nodes::Movement::Broadcast => Movement::Broadcast,
             nodes::Movement::Multicast { to } => Movement::Multicast { to: self.expr(to)? },
             nodes::Movement::Windows { size, offset } => Movement::Windows { size: *size, offset: *offset },
@@ -409,7 +418,6 @@ fn change(change: &LifetimeChange) -> Change {
         LifetimeChange::Stitch => Change::Stitch,
         LifetimeChange::Quantize(grid) => Change::Quantize(*grid),
         LifetimeChange::Hop(windows) => Change::Hop(*windows),
-        LifetimeChange::Require(duration) => Change::Require(*duration),
     }
 }
 

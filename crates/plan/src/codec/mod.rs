@@ -40,7 +40,7 @@ const MAGIC: &[u8; 4] = b"WBPL";
 
 /// The form of the bytes. It grows with every change to a document, to the order of known functions, and to
 /// DataFusion.
-const VERSION: u16 = 10;
+const VERSION: u16 = 11;
 
 /// Bytes of a digest.
 const DIGEST: usize = 32;

@@ -52,8 +52,6 @@ pub enum LifetimeChange {
     Quantize(QuantizeGrid),
     /// It lasts while the row is in one of some windows, from grid instant to grid instant.
     Hop(HoppingWindows),
-    /// It stays, and is required to be so many ticks long; `None`: to have no end.
-    Require(Option<i64>),
 }
 
 impl LifetimeChange {
@@ -81,11 +79,6 @@ impl ChangeLifetimes {
     pub fn try_new(input: LogicalPlan, change: LifetimeChange) -> Result<Self> {
         let shape = Shape::of_input(&input)?;
         Ok(ChangeLifetimes { input: input.into(), change, shape })
-    }
-
-    /// Whether lifetimes stay as they are, and something is only required of them.
-    pub fn keeps_lifetimes(&self) -> bool {
-        matches!(self.change, LifetimeChange::Require(_))
     }
 
     /// The beats at which lifetimes are cut, if that is what is done.
@@ -131,7 +124,6 @@ impl UserDefinedLogicalNodeCore for ChangeLifetimes {
             LifetimeChange::Stitch => f.write_str("Stitch"),
             LifetimeChange::Quantize(grid) => write!(f, "Quantize: {grid:?}"),
             LifetimeChange::Hop(windows) => write!(f, "Hop: {windows:?}"),
-            LifetimeChange::Require(duration) => write!(f, "RequireDuration: {duration:?}"),
         }
     }
 
@@ -169,10 +161,6 @@ fn changed(lifetimes: Lifetimes, change: &LifetimeChange) -> Lifetimes {
         }
         (LifetimeChange::Quantize(_), Lifetimes::StartEdges) => Lifetimes::StartEdges,
         (LifetimeChange::Hop(windows), _) => hopped(windows),
-        (LifetimeChange::Require(None), _) => Lifetimes::StartEdges,
-        (LifetimeChange::Require(Some(_)), Lifetimes::Hop { .. } | Lifetimes::Points) => lifetimes,
-        (LifetimeChange::Require(Some(1)), _) => Lifetimes::Points,
-        (LifetimeChange::Require(Some(duration)), _) => Lifetimes::Constant(*duration),
         (LifetimeChange::Extend(_) | LifetimeChange::Quantize(_), _) if lifetimes.edge_free() => {
             Lifetimes::Intervals
         }

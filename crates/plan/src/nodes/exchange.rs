@@ -20,6 +20,12 @@ pub enum Movement {
     },
     /// Round robin.
     ReShard,
+    /// Rows that follow each other with equal keys go to the same shard, and these runs are dealt out in
+    /// turns (trill.txt §6.2, packing). The rows are in one shard, and in the order of the key.
+    Runs {
+        /// Columns; not empty.
+        key: Vec<Expr>,
+    },
     /// Every row goes to every shard.
     Broadcast,
     /// Every row says where it goes.
@@ -156,6 +162,7 @@ impl fmt::Display for Movement {
         match self {
             Movement::ReDistribute { key } => write!(f, "redistribute by {}", listed(key)),
             Movement::ReShard => f.write_str("reshard"),
+            Movement::Runs { key } => write!(f, "reshard runs of {}", listed(key)),
             Movement::Broadcast => f.write_str("broadcast"),
             Movement::Multicast { to } => write!(f, "multicast to {}", show(to)),
             Movement::Windows { size, .. } => write!(f, "windows of {size} ticks in turns"),
@@ -183,7 +190,7 @@ impl UserDefinedLogicalNodeCore for Exchange {
 
     fn expressions(&self) -> Vec<Expr> {
         match &*self.movement {
-            Movement::ReDistribute { key } => key.clone(),
+            Movement::ReDistribute { key } | Movement::Runs { key } => key.clone(),
             Movement::Multicast { to } => vec![to.clone()],
             Movement::Ranges { by, .. } => vec![by.expr.clone()],
             Movement::ReShard | Movement::Broadcast | Movement::Windows { .. } | Movement::InOrder => vec![],
@@ -213,6 +220,7 @@ impl UserDefinedLogicalNodeCore for Exchange {
         check_count("Exchange", &exprs, self.expressions().len())?;
         let movement = match &*self.movement {
             Movement::ReDistribute { .. } => Movement::ReDistribute { key: exprs },
+            Movement::Runs { .. } => Movement::Runs { key: exprs },
             Movement::Multicast { .. } => Movement::Multicast { to: exprs.swap_remove(0) },
             Movement::Ranges { by: SortExpr { asc, nulls_first, .. }, bounds } => Movement::Ranges {
                 by: SortExpr { expr: exprs.swap_remove(0), asc: *asc, nulls_first: *nulls_first },

@@ -20,6 +20,7 @@ mod ingress;
 mod match_recognize;
 mod process;
 mod rekey;
+mod require;
 mod session;
 mod shape;
 mod subtree;
@@ -41,6 +42,7 @@ pub use ingress::{Ingress, Partitioning, TimeSpec};
 pub use match_recognize::MatchRecognize;
 pub use process::{OperatorObject, Process};
 pub use rekey::ReKey;
+pub use require::{Assertion, Require};
 pub use session::Session;
 pub use subtree::Subtree;
 pub use with_start::WithStart;
@@ -82,6 +84,8 @@ pub enum Node<'a> {
     AllowedLateness(&'a AllowedLateness),
     /// The current key changes.
     ReKey(&'a ReKey),
+    /// Something is asserted of the rows.
+    Require(&'a Require),
     /// Rows that belong together lie together.
     Colocated(&'a Colocated),
     /// Rows of one group and instant are put together before they move.
@@ -108,6 +112,7 @@ pub fn node(plan: &LogicalPlan) -> Option<Node<'_>> {
         .or_else(|| any.downcast_ref().map(Node::Accumulate))
         .or_else(|| any.downcast_ref().map(Node::AllowedLateness))
         .or_else(|| any.downcast_ref().map(Node::ReKey))
+        .or_else(|| any.downcast_ref().map(Node::Require))
         .or_else(|| any.downcast_ref().map(Node::Colocated))
         .or_else(|| any.downcast_ref().map(Node::Combine))
         .or_else(|| any.downcast_ref().map(Node::Exchange))

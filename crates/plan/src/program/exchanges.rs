@@ -46,7 +46,8 @@ impl Reader {
         Ok(Some(scope))
     }
 
-    fn key_column(&self, expr: &Expr, plan: &LogicalPlan, scope: &Scope) -> Result<String> {
+    /// The column of a scope that a column of the plan is.
+    pub fn key_column(&self, expr: &Expr, plan: &LogicalPlan, scope: &Scope) -> Result<String> {
         match self.rewrite_expr(expr, plan.schema(), scope)? {
             Expr::Column(c) => Ok(c.name),
             other => plan_err!("a key has to be columns, not {other}; project it first"),
@@ -109,7 +110,7 @@ impl Reader {
             return self.read(&sort, required);
         }
         let mut scope = self.read(&exchange.input, &Default::default())?;
-        let mut arguments = Vec::new();
+        let (mut arguments, mut runs) = (Vec::new(), Vec::new());
         let method = match &*exchange.movement {
             Movement::ReDistribute { key } => {
                 let key = key
@@ -120,6 +121,11 @@ impl Reader {
                 "redistribute"
             }
             Movement::ReShard => "reshard",
+            Movement::Runs { key } => {
+                let key = key.iter().map(|e| self.key_column(e, &exchange.input, &scope));
+                runs = key.collect::<Result<_>>()?;
+                "reshard"
+            }
             Movement::Broadcast => "broadcast",
             Movement::Multicast { to } => {
                 let to = self.rewrite_expr(to, exchange.input.schema(), &scope)?;
@@ -143,6 +149,11 @@ impl Reader {
                 _ => Doc::Text(shards.to_string()),
             });
         }
+        if !runs.is_empty() {
+            let names: Vec<String> = runs.iter().map(|name| python_string(name)).collect();
+            let comma = if names.len() == 1 { "," } else { "" };
+            arguments.push(Doc::Text(format!("together=({}{comma})", names.join(", "))));
+        }
         if exchange.scope == ExchangeScope::Local {
             arguments.push(Doc::text("scope=\"local\""));
         }
@@ -152,6 +163,7 @@ impl Reader {
         let moved = match &*exchange.movement {
             Movement::ReDistribute { .. } => stream.redistribute(Some(shards), exchange.scope)?,
             Movement::ReShard => stream.reshard(Some(shards), exchange.scope)?,
+            Movement::Runs { .. } => stream.reshard_runs(runs.iter().map(column).collect(), Some(shards))?,
             Movement::Broadcast => stream.broadcast(Some(shards), exchange.scope)?,
             Movement::Multicast { to } => {
                 let to = self.rewrite_expr(to, exchange.input.schema(), &scope)?;

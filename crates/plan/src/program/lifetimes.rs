@@ -23,7 +23,7 @@ use whimbrel_temporal::operators::SessionCap;
 use whimbrel_temporal::{Closed, DurationRule, StartRule};
 
 /// A number of ticks as a duration in the unit of the stream's time.
-fn duration(ticks: i64, unit: &DataType) -> Duration {
+pub(super) fn duration(ticks: i64, unit: &DataType) -> Duration {
     let nanos = |size: i128| Duration::Nanos(i128::from(ticks) * size);
     match unit {
         DataType::Timestamp(TimeUnit::Second, _) => nanos(1_000_000_000),
@@ -255,11 +255,6 @@ impl Reader {
                     (Doc::call(".hopping", arguments), result)
                 }
                 LifetimeChange::Stitch => (Doc::text(".stitch()"), stream.stitch()?),
-                LifetimeChange::Require(duration) => {
-                    let argument = duration.map_or("float(\"inf\")".to_string(), text);
-                    let call = Doc::call(".require_duration", vec![Doc::text(argument)]);
-                    (call, stream.require_duration(duration.map(ticks))?)
-                }
                 LifetimeChange::Quantize(grid) => {
                     let mut arguments = vec![Doc::text(text(grid.size)), Doc::text(text(grid.period))];
                     if let Some(progress) = grid.progress {

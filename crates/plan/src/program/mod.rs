@@ -30,6 +30,7 @@ mod orderings;
 mod python_expressions;
 mod reader;
 mod recursive;
+mod requirements;
 mod rows;
 mod scalar_functions;
 mod set_operations;

@@ -136,6 +136,7 @@ impl Reader {
                 "the program has no word for a part of an aggregate; print the plan before it is cut"
             ),
             Node::ReKey(n) => self.rekey(n),
+            Node::Require(n) => self.require(n),
             Node::Colocated(n) => self.colocated(n, required),
             Node::Exchange(n) => self.exchange(n, required),
         }

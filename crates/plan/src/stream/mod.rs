@@ -15,6 +15,7 @@ mod pairs;
 mod process;
 mod recursive;
 mod relational;
+mod requirements;
 mod sequences;
 mod shards;
 mod values;

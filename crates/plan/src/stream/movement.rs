@@ -74,6 +74,19 @@ impl Stream {
         self.exchange(Movement::ReShard, shards, scope, "reshard")
     }
 
+    /// Deals out runs of rows with equal keys in turns, from one shard whose rows come
+    /// [sorted](Stream::require_sorted) by the key: rows with equal keys are in the same shard, and none is
+    /// copied (trill.txt §6.2, packing).
+    ///
+    /// # Errors
+    /// `Plan` if the key is not columns, or rows with equal keys may not follow each other; as for
+    /// [`reshard`](Stream::reshard).
+    pub fn reshard_runs(&self, key: Vec<Expr>, shards: Option<usize>) -> Result<Stream> {
+        let key = key.into_iter().map(|k| Ok(resolve(k, self.df_schema(), "reshard")?.unalias()));
+        let movement = Movement::Runs { key: key.collect::<Result<_>>()? };
+        self.exchange(movement, shards, Scope::Global, "reshard")
+    }
+
     /// Copies every row to every shard.
     ///
     /// # Errors

@@ -327,17 +327,6 @@ impl Stream {
         self.changed(LifetimeChange::Extend(by))
     }
 
-    /// Every row lives exactly so long, or for ever (`None`): the query ends with an error at one that does
-    /// not. Operators after it have cheaper variants for that. Trill's `SetProperty().IsConstantDuration`.
-    ///
-    /// # Errors
-    /// `Plan` if this is a relation, or the duration is not positive or does not fit its time.
-    pub fn require_duration(&self, duration: Option<Duration>) -> Result<Stream> {
-        let time = self.time("require_duration")?;
-        let duration = duration.map(|d| d.positive_ticks(time, "require_duration")).transpose()?;
-        self.changed(LifetimeChange::Require(duration))
-    }
-
     /// Lifetimes of equal rows of which one ends where the other starts become one: the inverse of
     /// [`chop`](Stream::chop). The relation stays the same. Trill's `Stitch`.
     ///

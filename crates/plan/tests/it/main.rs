@@ -18,5 +18,6 @@ mod papers;
 mod program;
 mod relational;
 mod relations_run;
+mod requirements;
 mod support;
 mod windows;

@@ -12,6 +12,7 @@ mod multicast;
 mod ranges;
 mod redistribute;
 mod reshard;
+mod runs;
 mod targets;
 mod windows;
 
@@ -46,6 +47,20 @@ pub trait Partitioner: Send {
     /// # Errors
     /// Those of the expression that names the consumers of a row.
     fn partition(&mut self, batch: Batch, parts: &mut [Option<Batch>]) -> Result<()>;
+
+    /// What decides where rows go beside these themselves, for a checkpoint; empty: nothing, or nothing that
+    /// matters to the answer.
+    fn save(&self) -> Vec<u8> {
+        Vec::new()
+    }
+
+    /// Goes on from a saved state.
+    ///
+    /// # Errors
+    /// `Execution` if it is the state of another exchange.
+    fn restore(&mut self, _state: &[u8]) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// The partitioner of an exchange for one of its producers. Without an exchange, each channel has one
@@ -68,6 +83,7 @@ pub fn partitioner(
         Movement::InOrder => Box::new(broadcast::Broadcast),
         Movement::ReShard if ends => Box::new(reshard::ReShardEdges),
         Movement::ReShard => Box::new(reshard::ReShard::new(producer)),
+        Movement::Runs { key } => Box::new(runs::Runs::new(key, schema)?),
         Movement::Broadcast => Box::new(broadcast::Broadcast),
         Movement::Multicast { to } => Box::new(multicast::Multicast::new(to, schema)?),
         Movement::Windows { size, offset } => Box::new(windows::Windows { size: *size, offset: *offset }),

@@ -20,12 +20,20 @@ impl ReDistribute {
     /// # Errors
     /// `Internal` if the key has anything else than columns.
     pub fn new(key: &[Expr], schema: &DFSchema) -> Result<ReDistribute> {
-        let index = |expr: &Expr| match expr {
-            Expr::Column(column) => schema.index_of_column(column),
-            other => internal_err!("rows are redistributed by columns, not by {other}"),
-        };
-        Ok(ReDistribute { key: key.iter().map(index).collect::<Result<_>>()?, targets: Vec::new() })
+        Ok(ReDistribute { key: key_columns(key, schema)?, targets: Vec::new() })
     }
+}
+
+/// The places of the columns of a key.
+///
+/// # Errors
+/// `Internal` if the key has anything else than columns.
+pub(super) fn key_columns(key: &[Expr], schema: &DFSchema) -> Result<Vec<usize>> {
+    let place = |expr: &Expr| match expr {
+        Expr::Column(column) => schema.index_of_column(column),
+        other => internal_err!("rows move by columns, not by {other}"),
+    };
+    key.iter().map(place).collect()
 }
 
 impl Partitioner for ReDistribute {

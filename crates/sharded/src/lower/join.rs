@@ -12,8 +12,8 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{is_not_null, is_null, lit};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use whimbrel_plan::properties;
-use whimbrel_temporal::operators::{self, Exists, Lookup, Select, TableSide, Union, Where};
+use whimbrel_plan::{merge_join_order, properties};
+use whimbrel_temporal::operators::{self, Exists, Lookup, MergeJoin, Select, TableSide, Union, Where};
 use whimbrel_temporal::{Graph, NodeId, Operator};
 
 /// The two sides of a join.
@@ -206,11 +206,23 @@ impl<'a> Sides<'a> {
     /// The pairs of two streams, of which these columns come out, in this order.
     fn join_streams(&self, graph: &mut Graph, columns: &[usize]) -> Result<NodeId> {
         let (left, right) = (&self.left, &self.right);
-        let (left_key, right_key) = (left.key.clone(), right.key.clone());
-        let join = operators::Join::new(left.schema.clone(), right.schema.clone(), left_key, right_key);
-        let join = if self.nulls_equal() { join.nulls_equal() } else { join };
         let columns: Vec<usize> = columns.iter().map(|column| self.with_keys(*column)).collect();
-        Ok(graph.add(Box::new(join.select(&columns)), &[left.node, right.node]))
+        let join: Box<dyn Operator> = match merge_join_order(self.plan)? {
+            Some(order) => {
+                let key = |side: &Keyed| order.iter().map(|place| side.key[*place]).collect();
+                let schemas = (left.schema.clone(), right.schema.clone());
+                let join = MergeJoin::new(schemas.0, schemas.1, key(left), key(right), self.nulls_equal());
+                Box::new(join.select(&columns))
+            }
+            None => {
+                let (left_key, right_key) = (left.key.clone(), right.key.clone());
+                let join =
+                    operators::Join::new(left.schema.clone(), right.schema.clone(), left_key, right_key);
+                let join = if self.nulls_equal() { join.nulls_equal() } else { join };
+                Box::new(join.select(&columns))
+            }
+        };
+        Ok(graph.add(join, &[left.node, right.node]))
     }
 
     /// The pairs of a stream with a table, in which its rows are looked up.

@@ -8,7 +8,7 @@ use datafusion::physical_expr::PhysicalExpr;
 use std::sync::Arc;
 use whimbrel_plan::calendar::Grid;
 use whimbrel_plan::nodes::{
-    self, HoppingWindows, LifetimeChange, Node, QuantizeGrid, lifetime_schema, start_schema,
+    self, Assertion, HoppingWindows, LifetimeChange, Node, QuantizeGrid, lifetime_schema, start_schema,
 };
 use whimbrel_plan::{column, properties};
 use whimbrel_temporal::operators;
@@ -39,6 +39,7 @@ pub(super) fn lower(graph: &mut Graph, node: Node<'_>, inputs: &[NodeId]) -> Res
         Node::AllowedLateness(n) => {
             Box::new(operators::AllowedLateness::new(n.time_column()?, n.lateness, n.retention))
         }
+        Node::Require(n) => require(n)?,
         Node::Combine(n) => return aggregate::combine(graph, n, inputs[0]),
         Node::Ingress(_) | Node::ReKey(_) | Node::Colocated(_) | Node::Exchange(_) => {
             return internal_err!("{node:?} has no place within a stage");
@@ -58,10 +59,6 @@ fn change(node: &nodes::ChangeLifetimes) -> Result<Box<dyn Operator>> {
         LifetimeChange::Clip(limit) => Box::new(operators::ClipConstant::new(*limit)),
         LifetimeChange::PointAtEnd => Box::new(operators::PointAtEnd::new()),
         LifetimeChange::Extend(by) => Box::new(operators::ExtendLifetime::new(*by)),
-        LifetimeChange::Require(duration) => {
-            let unit = properties(&node.input)?.time.as_ref().and_then(unit_of);
-            Box::new(operators::RequireDuration::new(*duration, unit))
-        }
         LifetimeChange::Stitch => Box::new(operators::Stitch::new(node.schema().inner().clone())),
         LifetimeChange::Hop(HoppingWindows { size, hop, offset, closed }) => {
             Box::new(operators::Hopping::new(*size, *hop, *offset, *closed)?)
@@ -70,6 +67,32 @@ fn change(node: &nodes::ChangeLifetimes) -> Result<Box<dyn Operator>> {
             Box::new(operators::Quantize::new(*size, *period, *offset, *progress)?)
         }
     })
+}
+
+/// The operator that checks what is asserted.
+fn require(node: &nodes::Require) -> Result<Box<dyn Operator>> {
+    let input = properties(&node.input)?;
+    let unit = input.time.as_ref().and_then(unit_of);
+    Ok(match &*node.assertion {
+        Assertion::Duration(duration) => Box::new(operators::RequireDuration::new(*duration, unit)),
+        Assertion::Sorted(columns) => {
+            let columns = places(columns, node.schema())?;
+            Box::new(operators::RequireSorted::new(node.schema().inner().clone(), columns, unit))
+        }
+        Assertion::DistinctStarts => {
+            let has_ends = !input.lifetimes.edge_free() && input.lifetimes != Lifetimes::StartEdges;
+            Box::new(operators::RequireDistinctStarts::new(has_ends, unit))
+        }
+    })
+}
+
+/// The places of columns.
+fn places(columns: &[Expr], schema: &DFSchema) -> Result<Vec<usize>> {
+    let place = |expr: &Expr| match expr {
+        Expr::Column(column) => schema.index_of_column(column),
+        other => internal_err!("{other} is no column"),
+    };
+    columns.iter().map(place).collect()
 }
 
 /// The operator that tells what changes.

@@ -10,7 +10,7 @@
 use super::Control;
 use super::epoch::{ChannelState, Marker, Report};
 use super::lane::{Item, Lane};
-use super::route::Outlet;
+use super::route::{Outlet, Route};
 use super::topology::QueueId;
 use crate::options::Sink;
 use crate::program::{ChannelId, ChannelProgram, Step};
@@ -84,7 +84,7 @@ impl Channel {
     /// Goes on from a state; one that had ended stays so.
     ///
     /// # Errors
-    /// Those of the program; `Execution` if the state has other lanes.
+    /// Those of the program; `Execution` if the state has other lanes or routes.
     pub fn restore(&mut self, state: Option<&ChannelState>) -> Result<()> {
         let Some(state) = state else {
             self.step = Step::Ended;
@@ -95,6 +95,12 @@ impl Channel {
         }
         let reached = state.ended.iter().map(|ended| if *ended { Reached::End } else { Reached::Open });
         self.reached = reached.collect();
+        let mut routes: Vec<&mut Route> =
+            self.outlets.iter_mut().flat_map(|outlet| &mut outlet.routes).collect();
+        if state.routes.len() != routes.len() {
+            return internal_err!("{} has {} routes, not {}", self.id, routes.len(), state.routes.len());
+        }
+        routes.iter_mut().zip(&state.routes).try_for_each(|(route, state)| route.restore(state))?;
         self.program.restore(&state.program)
     }
 
@@ -216,7 +222,8 @@ impl Channel {
                 return internal_err!("{} passes a marker and has no checkpoints", self.id);
             };
             let ended = self.reached.iter().map(|reached| *reached == Reached::End).collect();
-            let state = ChannelState { ended, program };
+            let routes = self.outlets.iter().flat_map(|outlet| &outlet.routes).map(Route::save).collect();
+            let state = ChannelState { ended, program, routes };
             self.report(|channel| Report::Saved(channel.id, marker.epoch, state));
         }
         self.targets().for_each(|queue| to(queue, Item::Marker(marker)));

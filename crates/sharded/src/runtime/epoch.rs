@@ -46,6 +46,8 @@ pub struct ChannelState {
     /// The checkpoint of its program.
     #[serde(with = "serde_bytes")]
     pub program: Vec<u8>,
+    /// The states of its exchanges, route by route.
+    pub routes: Vec<Vec<u8>>,
 }
 
 /// The states that the channels of a query go on from; a channel without one had ended. None at the

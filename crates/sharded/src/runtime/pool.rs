@@ -7,6 +7,7 @@
 //! Invariants: a thread is in the pool only while it waits for work. A forked process has none of its
 //! parent's threads.
 
+use crate::scheduler::STACK_BYTES;
 use crossbeam_channel::{Receiver, SendError, Sender, bounded};
 use datafusion::common::{DataFusionError, Result};
 use std::collections::BTreeMap;
@@ -19,8 +20,6 @@ use std::time::Duration;
 const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How many threads wait at most.
 const MAX_IDLE: usize = 64;
-/// The stack of a thread: dropping a plan recurses as deep as its longest condition.
-const STACK: usize = 16 << 20;
 
 /// What a thread is given to do.
 type Work = Box<dyn FnOnce() + Send>;
@@ -73,7 +72,7 @@ pub fn spawn(work: impl FnOnce() + Send + 'static) -> io::Result<()> {
         pool.started += 1;
         pool.started
     };
-    let thread = std::thread::Builder::new().name("whimbrel channel".into()).stack_size(STACK);
+    let thread = std::thread::Builder::new().name("whimbrel channel".into()).stack_size(STACK_BYTES);
     thread.spawn(move || {
         let mut next = Some(work);
         while let Some(work) = next {

@@ -75,6 +75,19 @@ impl Route {
         Ok(())
     }
 
+    /// The state of the partitioner, for a checkpoint.
+    pub fn save(&self) -> Vec<u8> {
+        self.partitioner.save()
+    }
+
+    /// Goes on from a saved state.
+    ///
+    /// # Errors
+    /// `Execution` if it is the state of another exchange.
+    pub fn restore(&mut self, state: &[u8]) -> Result<()> {
+        self.partitioner.restore(state)
+    }
+
     /// The queues of the consumers.
     pub fn targets(&self) -> &[QueueId] {
         &self.targets

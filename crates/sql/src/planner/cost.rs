@@ -96,7 +96,7 @@ impl Costs {
                 let bytes = rows.bytes() * (targets as f64 - 1.0);
                 (bytes, rows.rows * ROW_PASSED * self.shards / self.at_once, self.at_once)
             }
-            Movement::ReShard | Movement::Windows { .. } | Movement::InOrder => {
+            Movement::ReShard | Movement::Runs { .. } | Movement::Windows { .. } | Movement::InOrder => {
                 (elsewhere, rows.rows * ROW_PASSED, self.at_once.min(targets as f64))
             }
             Movement::ReDistribute { key } => (elsewhere, self.partitioned(rows, key.len()), self.at_once),

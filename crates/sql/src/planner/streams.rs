@@ -122,7 +122,9 @@ fn together(plan: &LogicalPlan) -> Result<Together> {
         LogicalPlan::Distinct(Distinct::All(input)) => Together::Key(vec![input.schema().columns()]),
         LogicalPlan::Join(join) => matches(join)?,
         _ => match node(plan) {
-            Some(Node::AlterLifetime(_) | Node::WithStart(_) | Node::ReKey(_)) => Together::Nothing,
+            Some(Node::AlterLifetime(_) | Node::WithStart(_) | Node::ReKey(_) | Node::Require(_)) => {
+                Together::Nothing
+            }
             Some(Node::ChangeLifetimes(of)) if of.change != LifetimeChange::Stitch => Together::Nothing,
             Some(Node::Session(of)) => by(&of.key),
             Some(Node::MatchRecognize(of)) => by(&of.key),

@@ -68,9 +68,7 @@ fn arrived(name: &str, plan: LogicalPlan, within: Option<&str>) -> Result<Logica
             Ok(single_shard(&Stream::from_plan(rows)?)?.plan().clone())
         }
         (Some(Node::ReKey(rekey)), _) => arrived(name, rekey.input.clone().into_inner(), within),
-        (Some(Node::ChangeLifetimes(of)), _) if of.keeps_lifetimes() => {
-            arrived(name, of.input.clone().into_inner(), within)
-        }
+        (Some(Node::Require(of)), _) => arrived(name, of.input.clone().into_inner(), within),
         // What looks at one row at a time is the same of tables.
         (_, LogicalPlan::Filter(_) | LogicalPlan::Projection(_) | LogicalPlan::SubqueryAlias(_)) => {
             let rows = arrived(name, plan.inputs()[0].clone(), within)?;

@@ -52,9 +52,14 @@ fn check_node(plan: &LogicalPlan) -> Result<()> {
         ),
         Some(Node::Ingress(ingress)) if ingress.time.end.is_none() => Ok(()),
         Some(
-            Node::ReKey(_) | Node::Exchange(_) | Node::Colocated(_) | Node::Combine(_) | Node::WithStart(_),
+            Node::ReKey(_)
+            | Node::Require(_)
+            | Node::Exchange(_)
+            | Node::Colocated(_)
+            | Node::Combine(_)
+            | Node::WithStart(_),
         ) => Ok(()),
-        Some(Node::ChangeLifetimes(of)) if of.keeps_lifetimes() || of.beats().is_some() => Ok(()),
+        Some(Node::ChangeLifetimes(of)) if of.beats().is_some() => Ok(()),
         Some(Node::ChangeLifetimes(of)) if matches!(of.change, LifetimeChange::Hop(_)) => Ok(()),
         Some(Node::AlterLifetime(alter)) if is_window(alter) => Ok(()),
         _ => plan_err!(

@@ -71,7 +71,7 @@ pub(crate) fn time_column(plan: &LogicalPlan) -> Option<usize> {
                 plan.schema().index_of_column_by_name(None, &ingress.time.start)
             }
             Node::ReKey(rekey) => time_column(&rekey.input),
-            Node::ChangeLifetimes(of) if of.keeps_lifetimes() => time_column(&of.input),
+            Node::Require(of) => time_column(&of.input),
             Node::Exchange(exchange) => time_column(&exchange.input),
             Node::AlterLifetime(points) => time_column_of_pairs(points),
             _ => None,
@@ -267,7 +267,7 @@ fn time_name(plan: &LogicalPlan) -> Option<String> {
         _ => match node(plan)? {
             Node::Ingress(ingress) => ingress.time.end.is_none().then(|| ingress.time.start.clone()),
             Node::ReKey(rekey) => time_name(&rekey.input),
-            Node::ChangeLifetimes(of) if of.keeps_lifetimes() => time_name(&of.input),
+            Node::Require(of) => time_name(&of.input),
             Node::Exchange(exchange) => time_name(&exchange.input),
             Node::AlterLifetime(points) => {
                 let place = time_column_of_pairs(points)?;

@@ -11,6 +11,7 @@
 mod bytes;
 mod floats;
 mod mixed;
+mod ordered;
 mod rows;
 mod texts;
 mod tuples;
@@ -19,6 +20,7 @@ mod words;
 pub(crate) use bytes::{equal_bytes, hash_bytes};
 pub(crate) use floats::{has_floats, with_equal_floats};
 pub(crate) use mixed::{MixedRows, decode_mixed};
+pub(crate) use ordered::{ASCENDING, KeyOrder, OrderedKey, OrderedKeys, OwnedKey};
 pub(crate) use rows::{decode_rows, encode_rows, encode_sorted};
 pub(crate) use texts::{Texts, by_layout};
 pub(crate) use tuples::{Tuples, by_width, hash_tuple};

@@ -33,7 +33,7 @@ impl Kept {
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(super) struct KeptBatches {
+pub(crate) struct KeptBatches {
     /// None: the place is free.
     batches: Vec<Option<Kept>>,
     free: Vec<u32>,

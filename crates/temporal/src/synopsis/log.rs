@@ -14,8 +14,9 @@ use super::RowRef;
 use crate::time::{BEGINNING, Time};
 use std::collections::VecDeque;
 
-/// An entry of a row.
+/// An entry of a row. It lies within one line of the processor's cache.
 #[derive(Debug, Clone, Copy)]
+#[repr(align(32))]
 pub(super) struct LogEntry {
     pub start: Time,
     pub end: Time,
@@ -30,7 +31,7 @@ const FEW: usize = 1024;
 
 /// The most groups of which entries are fetched at once, and the most entries of each.
 const FETCHED: usize = 64;
-const DEPTH: usize = 8;
+const DEPTH: usize = 16;
 
 /// See the module.
 #[derive(Debug)]

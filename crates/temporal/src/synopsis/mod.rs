@@ -19,11 +19,10 @@ mod log;
 use crate::checkpoint::{restore_rows, save_rows};
 use crate::held::Held;
 use crate::time::{BEGINNING, INFINITY, Time};
-use arrow::array::{Array, ArrayRef, RecordBatch};
+use arrow::array::{Array, RecordBatch};
 use datafusion::common::{Result, exec_err};
 pub(crate) use ends::Ends;
-use kept::KeptBatches;
-pub(crate) use kept::RowRef;
+pub(crate) use kept::{KeptBatches, RowRef};
 use list::{List, Lists};
 use log::Log;
 use serde::{Deserialize, Serialize};
@@ -346,13 +345,9 @@ impl Synopsis {
         self.kept.gather(rows)
     }
 
-    /// Some columns of the rows at these places. There is a row at least.
-    pub fn gather_columns(
-        &self,
-        rows: impl ExactSizeIterator<Item = RowRef>,
-        columns: &[usize],
-    ) -> Result<Vec<ArrayRef>> {
-        self.kept.gather_columns(rows, columns)
+    /// The batches of the rows.
+    pub fn batches(&self) -> &KeptBatches {
+        &self.kept
     }
 
     /// Lets go of batches without living rows, and moves the living together if they are few among the dead.

@@ -106,6 +106,20 @@ impl Stream {
         Stream::new(self.schema, events.into_iter().map(draft).collect())
     }
 
+    /// The same payloads, which come in the ascending order of these columns, nulls last.
+    pub fn sorted_by(mut self, columns: &[usize]) -> Stream {
+        let canonical = |value: &Value| match value {
+            Value::Float(f) if f.is_nan() => Value::Float(f64::NAN),
+            Value::Float(f) => Value::Float(f + 0.0),
+            other => other.clone(),
+        };
+        let place = |value: &Value| (matches!(value, Value::Null), canonical(value));
+        let mut payloads: Vec<Row> = self.events.iter().map(|event| event.row.clone()).collect();
+        payloads.sort_by_key(|row| columns.iter().map(|column| place(&row[*column])).collect::<Vec<_>>());
+        self.events.iter_mut().zip(payloads).for_each(|(event, row)| event.row = row);
+        self
+    }
+
     /// Whether a float is so large that the digits of others are lost beside it.
     pub fn has_huge_floats(&self) -> bool {
         self.events.iter().any(|e| is_huge(&e.row[FLOAT]))

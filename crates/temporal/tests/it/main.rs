@@ -32,6 +32,8 @@ mod join;
 mod large_batches;
 mod lifetimes;
 mod merge;
+mod merge_join;
 mod pattern;
 mod regressions;
+mod requirements;
 mod row_pattern;

@@ -18,7 +18,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use whimbrel_temporal::operators::{
     Aggregate, AggregateCall, AlterLifetime, Changes, Chop, Clip, ClipConstant, Coalesce, CoalesceOrder,
-    Exists, ExtendLifetime, Fill, FillGaps, Hopping, Join, Lookup, OrElse, PointAtEnd, Quantize,
+    Exists, ExtendLifetime, Fill, FillGaps, Hopping, Join, Lookup, MergeJoin, OrElse, PointAtEnd, Quantize,
     RecomputeGroups, Select, Session, SessionAggregate, SessionCap, Stitch, TableSide, TopK, Union, Unnest,
     Where, WithStart,
 };
@@ -102,6 +102,11 @@ pub enum Pair {
     ExistsNulls {
         negate: bool,
         keys: (Vec<usize>, Vec<usize>),
+    },
+    /// A join of streams without end edges, each sorted by its key.
+    MergeJoin {
+        keys: (Vec<usize>, Vec<usize>),
+        nulls_equal: bool,
     },
     /// The same joins with a table at rest.
     Lookup {
@@ -387,6 +392,11 @@ impl Pair {
                 let output = join.schema().clone();
                 (Box::new(join), output)
             }
+            Pair::MergeJoin { keys: (l, r), nulls_equal } => {
+                let join = MergeJoin::new(left, right, l.clone(), r.clone(), *nulls_equal);
+                let output = join.schema().clone();
+                (Box::new(join), output)
+            }
             Pair::ExistsNulls { negate, keys: (l, r) } => {
                 (Box::new(Exists::new(*negate, l.clone(), r.clone()).nulls_equal()), left)
             }
@@ -414,7 +424,8 @@ impl Pair {
             Pair::ExistsNulls { negate, keys: (l, r) } => {
                 oracle::exists(&left, &right, *negate, l, r, Nulls::EqualNulls)
             }
-            Pair::Lookup { keys: (l, r), nulls_equal, .. } => {
+            Pair::MergeJoin { keys: (l, r), nulls_equal }
+            | Pair::Lookup { keys: (l, r), nulls_equal, .. } => {
                 oracle::join(&left, &right, l, r, nulls(*nulls_equal))
             }
             Pair::LookupExists { negate, keys: (l, r), nulls_equal } => {

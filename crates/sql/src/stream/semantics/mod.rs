@@ -214,6 +214,7 @@ fn of_node(plan: &LogicalPlan) -> Result<Liveness> {
             _ => Liveness::Unknown,
         }),
         Some(Node::ReKey(rekey)) => liveness(&rekey.input),
+        Some(Node::Require(require)) => liveness(&require.input),
         Some(Node::Exchange(exchange)) => liveness(&exchange.input),
         Some(Node::AlterLifetime(alter)) => match rows_with_gaps(alter) {
             Some(rows) => from(rows, of_gaps),
@@ -225,7 +226,6 @@ fn of_node(plan: &LogicalPlan) -> Result<Liveness> {
                 check_event_time(&instants)?;
                 Ok(Instants::results(Lifetime::Ticks(windows.hop)))
             }),
-            _ if changed.keeps_lifetimes() => liveness(&changed.input),
             LifetimeChange::PointAtEnd => from(&changed.input, |_| Ok(Instants::results(Lifetime::Ticks(1)))),
             _ => Ok(Liveness::Unknown),
         },

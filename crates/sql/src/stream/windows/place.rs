@@ -21,13 +21,13 @@ impl Choice {
     const ALL: [Choice; 3] = [Choice::Offset, Choice::Zone, Choice::Closed];
 
     /// Their names.
-    pub const NAMES: &[&str] = &["offset", "zone", "closed"];
+    pub const NAMES: &[&str] = &[Choice::Offset.name(), Choice::Zone.name(), Choice::Closed.name()];
 
     fn of(name: &str) -> Option<Choice> {
         Choice::ALL.into_iter().find(|choice| choice.name() == name)
     }
 
-    fn name(self) -> &'static str {
+    const fn name(self) -> &'static str {
         match self {
             Choice::Offset => "offset",
             Choice::Zone => "zone",

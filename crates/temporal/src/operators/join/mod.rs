@@ -20,22 +20,22 @@
 //!    known end.
 
 mod arrivals;
+mod joined_columns;
 mod pairs;
 
-use crate::batch::{Batch, Message, Other};
+pub(super) use joined_columns::JoinedColumns;
+pub(super) use pairs::Pairs;
+
+use crate::batch::Message;
 use crate::held::Held;
 use crate::operator::{Operator, decode, encode};
 use crate::operators::keyed_inputs::{Arrival, KeyedInputs, Pairing, SavedInputs};
-use crate::pieces::{PIECE_ROWS, first_piece};
+use crate::pieces::PIECE_ROWS;
 use crate::synopsis::{Access, EntryId, RowRef, SavedSynopsis, Synopsis};
 use crate::time::{BEGINNING, INFINITY, Kind, Time};
 use arrivals::{Arrivals, SavedArrivals};
-use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::datatypes::SchemaRef;
 use datafusion::common::Result;
-use pairs::Pairs;
-use std::ops::Range;
-use std::sync::Arc;
 
 /// Joins two streams on their keys.
 ///
@@ -48,9 +48,7 @@ pub struct Join {
 
 #[derive(Debug)]
 struct State {
-    schema: SchemaRef,
-    /// The columns that come out: a side, and a column of it.
-    columns: Vec<(usize, usize)>,
+    columns: JoinedColumns,
     sides: [Synopsis; 2],
     /// The present: all that happened before it has been emitted.
     now: Time,
@@ -67,11 +65,8 @@ impl Join {
     /// Joins rows whose key columns are equal, pairwise; without key columns, all rows. The result has the
     /// left columns, then the right ones.
     pub fn new(left: SchemaRef, right: SchemaRef, left_key: Vec<usize>, right_key: Vec<usize>) -> Join {
-        let fields: Vec<_> = left.fields().iter().chain(right.fields()).cloned().collect();
-        let columns_of = |side, schema: &Schema| (0..schema.fields().len()).map(move |column| (side, column));
         let state = State {
-            schema: Arc::new(Schema::new(fields)),
-            columns: columns_of(0, &left).chain(columns_of(1, &right)).collect(),
+            columns: JoinedColumns::of(&left, &right),
             sides: [Synopsis::with_expiry(), Synopsis::with_expiry()],
             now: BEGINNING,
             arrived: Default::default(),
@@ -92,16 +87,13 @@ impl Join {
     /// # Panics
     /// If there is no such column.
     pub fn select(mut self, columns: &[usize]) -> Join {
-        let state = &mut self.state;
-        let fields: Vec<_> = columns.iter().map(|column| state.schema.field(*column).clone()).collect();
-        state.schema = Arc::new(Schema::new(fields));
-        state.columns = columns.iter().map(|column| state.columns[*column]).collect();
+        self.state.columns = self.state.columns.select(columns);
         self
     }
 
     /// The left columns, then the right ones, or those selected.
     pub fn schema(&self) -> &SchemaRef {
-        &self.state.schema
+        self.state.columns.schema()
     }
 }
 
@@ -161,11 +153,9 @@ impl Pairing for State {
     }
 
     fn flush(&mut self, out: &mut Vec<Message>) -> Result<bool> {
-        self.pairs.complete(self.now);
-        if !self.pairs.left().is_empty() {
-            let end = first_piece(self.pairs.left(), |piece| self.emit(piece, out))?;
-            self.pairs.hand_out(end);
-        }
+        let State { columns, sides: [left, right], pairs, now, .. } = self;
+        pairs.complete(*now);
+        columns.hand_out(pairs, [left.batches(), right.batches()], out)?;
         if self.pairs.left().is_empty() {
             self.sides.iter_mut().try_for_each(Synopsis::tidy)?;
         }
@@ -174,27 +164,6 @@ impl Pairing for State {
 }
 
 impl State {
-    /// Emits some pairs.
-    fn emit(&self, piece: Range<usize>, out: &mut Vec<Message>) -> Result<()> {
-        let options = RecordBatchOptions::new().with_row_count(Some(piece.len()));
-        let columns = self.gather(&piece)?;
-        let rows = RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?;
-        let (sync, other) = self.pairs.times(piece);
-        out.push(Message::Batch(Batch::new(sync.into(), Other::Column(other.into()), rows)));
-        Ok(())
-    }
-
-    /// The columns that come out, of some pairs.
-    fn gather(&self, piece: &Range<usize>) -> Result<Vec<ArrayRef>> {
-        let of_side = |side: usize| -> Result<_> {
-            let columns = self.columns.iter().filter(|column| column.0 == side);
-            let columns: Vec<usize> = columns.map(|column| column.1).collect();
-            Ok(self.sides[side].gather_columns(self.pairs.rows(side, piece), &columns)?.into_iter())
-        };
-        let mut sides = [of_side(0)?, of_side(1)?];
-        Ok(self.columns.iter().filter_map(|column| sides[column.0].next()).collect())
-    }
-
     /// A row ends now: so do the pairs emitted as start edges that it is in. `was_open`: its end was not
     /// known before.
     fn retire(&mut self, side: usize, id: EntryId, was_open: bool) {

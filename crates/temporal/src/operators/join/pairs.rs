@@ -9,7 +9,7 @@ use std::ops::Range;
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(super) struct Pairs {
+pub(in crate::operators) struct Pairs {
     pairs: Vec<Pair>,
     /// How many of them there were when the pairs of a sync time were complete, and that time.
     syncs: Vec<(usize, Time)>,

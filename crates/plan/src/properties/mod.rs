@@ -5,16 +5,22 @@
 //! the key with it. Inputs that cannot meet (other units of time, other numbers of shards) are refused here,
 //! whoever built the plan.
 
-use crate::names::{count, index_of, show, type_name};
-use crate::nodes::{Colocated, Colocation, Exchange, Movement, Node, Scope, node};
+mod derived;
+mod movement;
+
+use crate::names::{count, index_of, type_name};
+use crate::nodes::{Assertion, Colocated, Colocation, Node, Require, node};
 use crate::partition_columns;
 use crate::passed_columns::{equal_columns, passed_column, passes_partition, places};
 use crate::placement::{self, Placement};
 use crate::ranges::Ranges;
+use crate::sort_order::{keeps_order, merge_order, places_of_prefix};
 use crate::source::source_of;
 use arrow::datatypes::DataType;
-use datafusion::common::{Column, DFSchema, JoinType, Result, internal_err, plan_err};
+use datafusion::common::{DFSchema, JoinType, Result, internal_err, plan_err};
 use datafusion::logical_expr::{Aggregate, Distinct, Expr, Join, LogicalPlan, Projection, TableScan, Window};
+use derived::Derived;
+use movement::{check_together, key_column, of_exchange};
 use std::sync::Arc;
 use whimbrel_temporal::Lifetimes;
 
@@ -37,19 +43,9 @@ pub struct Properties {
     pub placement: Placement,
     /// The columns by which it is [partitioned](crate::nodes::Partitioning); none: all rows have one clock.
     pub partition: Vec<String>,
-}
-
-/// The same with columns as positions in the schema.
-#[derive(Debug, Clone)]
-struct Derived {
-    time: Option<DataType>,
-    key: Vec<usize>,
-    lifetimes: Lifetimes,
-    bounded: bool,
-    shards: usize,
-    groups: usize,
-    placement: Placement<usize>,
-    partition: Vec<usize>,
+    /// The columns in whose ascending order its rows come in each shard, nulls last: by the first, then by
+    /// the second. It is [asserted](crate::nodes::Assertion::Sorted), and checked while the query runs.
+    pub sorted: Vec<String>,
 }
 
 /// The properties of a plan's result.
@@ -87,7 +83,18 @@ pub fn properties(plan: &LogicalPlan) -> Result<Properties> {
         groups: derived.groups,
         placement: derived.placement.map_columns(|i| vec![fields[i].name().clone()]),
         partition: derived.partition.iter().map(|i| fields[*i].name().clone()).collect(),
+        sorted: derived.sorted.iter().map(|i| fields[*i].name().clone()).collect(),
     })
+}
+
+/// In which order an inner join compares its equalities, as their places, if both sides are streams without
+/// end edges that come [sorted](Properties::sorted) by them: then it need not keep rows of other keys.
+///
+/// # Errors
+/// As [`properties`].
+pub fn merge_join_order(join: &Join) -> Result<Option<Vec<usize>>> {
+    let (left, right) = (derive(&join.left)?, derive(&join.right)?);
+    Ok(merge_order(join, &left.sorted_side(), &right.sorted_side()))
 }
 
 /// The properties of a plan, with columns as positions. A plan in one shard has the placement `OneShard`.
@@ -95,6 +102,9 @@ fn derive(plan: &LogicalPlan) -> Result<Derived> {
     let mut derived = of_plan(plan)?;
     if derived.shards == 1 {
         derived.placement = Placement::OneShard;
+    }
+    if !keeps_order(plan) {
+        derived.sorted.clear();
     }
     Ok(derived)
 }
@@ -188,6 +198,7 @@ fn relation(bounded: bool, shards: usize, groups: usize) -> Derived {
         groups,
         placement: Placement::Unknown,
         partition: vec![],
+        sorted: vec![],
     }
 }
 
@@ -231,6 +242,8 @@ fn of_projection(projection: &Projection) -> Result<Derived> {
     let key: Option<Vec<usize>> =
         derived.key.iter().map(|k| columns.iter().position(|p| *p == Some(*k))).collect();
     derived.key = key.unwrap_or_default();
+    derived.sorted =
+        places_of_prefix(&derived.sorted, |i| columns.iter().position(|passed| *passed == Some(i)));
     derived.placement = derived.placement.map_columns(|i| places(&columns, i));
     derived.partition = partition_columns::through(&derived.partition, input, "select", |column| {
         projection.expr.iter().position(|expr| passes_partition(expr, column, &projection.input))
@@ -296,6 +309,10 @@ fn of_join(join: &Join, colocated: bool) -> Result<Derived> {
     let sides = (join.left.schema().as_ref(), join.right.schema().as_ref());
     partition_columns::check_pairs((&left.partition, sides.0), (&right.partition, sides.1), &equal, "join")?;
     let width = join.left.schema().fields().len();
+    let sorted = match merge_order(join, &left.sorted_side(), &right.sorted_side()) {
+        Some(order) => left.sorted[..order.len()].to_vec(),
+        None => vec![],
+    };
     let placement = placement::of_join(join, left.placement, right.placement, &equal, width);
     let (key, partition) = match join.join_type {
         JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark => {
@@ -308,6 +325,11 @@ fn of_join(join: &Join, colocated: bool) -> Result<Derived> {
         JoinType::Inner if left.lifetimes.edge_free() && right.lifetimes.edge_free() => Lifetimes::Intervals,
         _ if common.time.is_none() && common.bounded => Lifetimes::StartEdges,
         // Rows that stay find partners that stay.
+        JoinType::Inner
+            if (left.lifetimes, right.lifetimes) == (Lifetimes::StartEdges, Lifetimes::StartEdges) =>
+        {
+            Lifetimes::StartEdges
+        }
         JoinType::Inner | JoinType::LeftSemi | JoinType::RightSemi
             if common.time.is_none() && left.lifetimes == right.lifetimes =>
         {
@@ -315,7 +337,7 @@ fn of_join(join: &Join, colocated: bool) -> Result<Derived> {
         }
         _ => Lifetimes::Any,
     };
-    Ok(Derived { key, lifetimes, placement, partition, ..common })
+    Ok(Derived { key, lifetimes, placement, partition, sorted, ..common })
 }
 
 /// Inputs have to be compatible; key and placement survive if they are equal in all inputs.
@@ -377,6 +399,7 @@ fn common_properties(what: &str, left: &Derived, right: &Derived) -> Result<Deri
         groups: if left.groups == right.groups { left.groups } else { 1 },
         placement: Placement::Unknown,
         partition: vec![],
+        sorted: vec![],
     })
 }
 
@@ -479,11 +502,25 @@ fn of_node(node: Node<'_>) -> Result<Derived> {
             let key = n.key.iter().map(|e| key_column(e, n.input.schema())).collect::<Result<Vec<_>>>()?;
             Ok(Derived { key, ..derive(&n.input)? })
         }
+        Node::Require(n) => of_require(n),
         // Parts live as the rows do that they are made of.
         Node::Combine(n) => Ok(Derived { key: vec![], placement: Placement::Unknown, ..derive(&n.input)? }),
         Node::Colocated(n) => of_colocated(n),
-        Node::Exchange(n) => of_exchange(n),
+        Node::Exchange(n) => of_exchange(n, derive(&n.input)?),
     }
+}
+
+/// What is asserted is known.
+fn of_require(require: &Require) -> Result<Derived> {
+    let derived = derive(&require.input)?;
+    let sorted = match &*require.assertion {
+        Assertion::Sorted(columns) => {
+            let schema = require.input.schema();
+            columns.iter().map(|column| key_column(column, schema)).collect::<Result<_>>()?
+        }
+        Assertion::Duration(_) | Assertion::DistinctStarts => derived.sorted,
+    };
+    Ok(Derived { lifetimes: require.lifetimes(derived.lifetimes), sorted, ..derived })
 }
 
 /// The properties of matches, and of rows that an operator made: their first columns are those of the key.
@@ -504,48 +541,6 @@ fn any_lifetimes(derived: Derived) -> Result<Derived> {
     Ok(Derived { lifetimes: Lifetimes::Any, ..derived })
 }
 
-/// The position of a key column.
-fn key_column(expr: &Expr, schema: &DFSchema) -> Result<usize> {
-    match expr {
-        Expr::Column(Column { name, .. }) => index_of(schema, name),
-        other => plan_err!("a key has to be columns, not {other}; project it first"),
-    }
-}
-
-/// An exchange decides placement and shards; everything else stays.
-fn of_exchange(exchange: &Exchange) -> Result<Derived> {
-    let derived = derive(&exchange.input)?;
-    let shards = exchange.shards.unwrap_or(derived.shards);
-    if shards == 0 {
-        return plan_err!("{}: give at least 1 shard, not 0", exchange.movement);
-    }
-    exchange.check_order(shards)?;
-    let even = shards.is_multiple_of(derived.groups);
-    if exchange.scope == Scope::Local && !even {
-        return plan_err!(
-            "{}: {} cannot be spread evenly over {} groups, as scope local needs",
-            exchange.movement,
-            count(shards, "shard"),
-            derived.groups
-        );
-    }
-    let everywhere = exchange.scope == Scope::Global || derived.groups == 1;
-    let placement = match &*exchange.movement {
-        Movement::ReDistribute { key } if everywhere => by_key(key, exchange.input.schema()),
-        Movement::Broadcast if everywhere => Placement::Replicated,
-        _ => Placement::Unknown,
-    };
-    let groups = if even { derived.groups } else { 1 };
-    // Whoever receives the rows gets them in one order.
-    Ok(Derived { shards, groups, placement, partition: vec![], ..derived })
-}
-
-/// Rows hashed by a key; unknown if a key expression is not a column.
-fn by_key(key: &[Expr], input: &DFSchema) -> Placement<usize> {
-    let key: Option<Vec<Vec<usize>>> = key.iter().map(|k| Some(vec![passed_column(k, input)?])).collect();
-    key.map_or(Placement::Unknown, Placement::Hashed)
-}
-
 /// What is required holds, or the plan is refused.
 fn of_colocated(colocated: &Colocated) -> Result<Derived> {
     match (&*colocated.colocation, &*colocated.input) {
@@ -559,28 +554,4 @@ fn of_colocated(colocated: &Colocated) -> Result<Derived> {
             internal_err!("co-located matches are those of a join, not of {}", other.display())
         }
     }
-}
-
-/// Refuses rows that have to be in one shard and may not be.
-fn check_together(key: &[Expr], schema: &DFSchema, derived: &Derived) -> Result<()> {
-    let columns: Vec<usize> = key.iter().filter_map(|k| passed_column(k, schema)).collect();
-    if derived.placement.keeps_together(&columns) {
-        return Ok(());
-    }
-    let names: Vec<String> = key.iter().map(show).collect();
-    let (what, cure) = match names.is_empty() {
-        true => ("all rows".to_string(), ".reshard(1)".to_string()),
-        false => {
-            let quoted: Vec<String> = names.iter().map(|n| format!("{n:?}")).collect();
-            (
-                format!("rows with equal {}", names.join(", ")),
-                format!(".rekey({}).redistribute()", quoted.join(", ")),
-            )
-        }
-    };
-    let placement = derived.placement.clone().map_columns(|i| vec![schema.field(i).name().clone()]);
-    plan_err!(
-        "colocated: {what} have to be in one shard, but they lie {placement} over {}; add {cure} before",
-        count(derived.shards, "shard")
-    )
 }
