@@ -77,9 +77,20 @@ def chains() -> list[str]:
     return written
 
 
+def in_order() -> list[str]:
+    """Print million rows a second of rows in the order of an id, and the ratio to the best peer."""
+    results = read("sorted_results.json")
+    engines = list(results["results"][0]["median"])
+    written = [f"{'line':11} " + " ".join(f"{head:>9}" for head in (*engines, "ratio"))]
+    for result in results["results"]:
+        rates = [f"{results['rows'] / result['median'][engine] / 1e6:9.1f}" for engine in engines]
+        written.append(f"{result['line']:11} " + " ".join([*rates, f"{result['ratio']:9.2f}"]))
+    return written
+
+
 def main() -> None:
     """Print all tables."""
-    for table in (peers(), hopping(), latency(), chains()):
+    for table in (peers(), hopping(), latency(), chains(), in_order()):
         print("\n".join(table), end="\n\n")
 
 

@@ -104,7 +104,8 @@ def test_killed_jobs_give_what_undisturbed_ones_give(tmp_path: Path, runtime: st
     for name in ("clicks", "views"):
         shutil.copytree(root / name, undisturbed / name)
     finish(undisturbed, runtime, shards)
-    for name in ("windows", "numbered", "sessions", "joined", "absent", "enriched", "history"):
+    lines = ("windows", "numbered", "sessions", "joined", "absent", "enriched", "history", "runs", "merged")
+    for name in lines:
         expected = results(undisturbed / name / "out")
         assert expected, name
         assert results(root / name / "out") == expected, name

@@ -235,6 +235,11 @@ PLANS = {
     .redistribute(4)
     .multicast(lambda e: e.user % 4, shards=4)
     .broadcast(2),
+    "requirements": CLICKS.query(
+        lambda q: q.require_sorted("user", "item").require_distinct_starts().require_duration(1)
+    )
+    .reshard(3, together=("item", "user"))
+    .query(lambda q: q.tumbling(10).aggregate(n=wb.count())),
     "computed key": CLICKS.rekey(lambda e: {"bucket": e.user % 10})
     .redistribute(2)
     .query(lambda q: q.tumbling(10).aggregate(n=wb.count())),

@@ -73,6 +73,25 @@ def history(root: Path, shards: int) -> wb.ShardedStream:
     return both.query(lambda q: q.tumbling(10).aggregate(n=wb.count(), sum=wb.sum("n")))
 
 
+def in_order(rows: wb.ShardedStream) -> wb.ShardedStream:
+    """Give rows, whose numbers grow, an id that some of them share."""
+    return rows.query(lambda q: q.with_columns(id=lambda e: e.n // 40).require_sorted("id"))
+
+
+def runs(root: Path, shards: int) -> wb.ShardedStream:
+    """Sum up rows by an id in whose order they come."""
+    dealt = in_order(clicks(root)).reshard(shards, together="id")
+    return dealt.query(lambda q: q.group_apply("id", lambda g: g.tumbling(50).aggregate(sum=wb.sum("n"))))
+
+
+def merged(root: Path, shards: int) -> wb.ShardedStream:
+    """Join clicks with the views of the same id, in whose order both come."""
+    left = in_order(clicks(root)).rekey("id").redistribute(shards)
+    right = in_order(views(root)).rekey("id").redistribute(shards)
+    right = right.query(lambda q: q.alter_duration(30).select("id", seen="n"))
+    return left.query(right, lambda q, r: q.join(r, on="id"))
+
+
 class Numbered:
     """Numbers the clicks of each item."""
 
@@ -103,6 +122,8 @@ JOBS = {
     "changes": changes,
     "enriched": enriched,
     "history": history,
+    "runs": runs,
+    "merged": merged,
 }
 
 

@@ -14,13 +14,13 @@ mod side;
 use super::join::{JoinedColumns, Pairs};
 use crate::batch::Message;
 use crate::held::Held;
-use crate::key::{KeyOrder, OwnedKey};
+use crate::key::{KeyOrder, OrderedKey, OrderedKeys, OwnedKey};
 use crate::operator::{Operator, decode, encode};
 use crate::pieces::PIECE_ROWS;
 use crate::time::{BEGINNING, INFINITY, Time};
 use arrow::datatypes::SchemaRef;
 use datafusion::common::Result;
-use side::{SavedSide, Side};
+use side::{RunRow, SavedSide, Side, Waiting};
 
 /// Joins two streams without end edges, each sorted by its key: ascending, nulls last.
 ///
@@ -83,17 +83,92 @@ impl MergeJoin {
         }
     }
 
-    /// The next row of a side is joined with the run of the other side.
+    /// Takes the rows of which it is certain that they are next, until there are many pairs.
+    fn join(&mut self) {
+        while !self.is_full() {
+            match self.next_side() {
+                Some(side) if self.sides[1 - side].head().is_none() => self.join_next(side),
+                Some(_) => self.join_batches(),
+                None => return,
+            }
+        }
+    }
+
+    /// Whether there are so many pairs that they should be handed out.
+    fn is_full(&self) -> bool {
+        self.pairs.left().len() >= PIECE_ROWS
+    }
+
+    /// Joins the first batches of both sides until one of them has had its turn.
+    fn join_batches(&mut self) {
+        let [left, right] = &mut self.sides;
+        let (Some(mut left), Some(mut right)) = (left.take_first(), right.take_first()) else { return };
+        let rows = (left.taken, right.taken);
+        (left.taken, right.taken) = match (&left.keys, &right.keys) {
+            (OrderedKeys::Words(l), OrderedKeys::Words(r)) => {
+                let keys = (|row: usize| OrderedKey::Word(l[row]), |row: usize| OrderedKey::Word(r[row]));
+                self.merge((&left, &right), rows, keys)
+            }
+            (l, r) => self.merge((&left, &right), rows, (|row| l.get(row), |row| r.get(row))),
+        };
+        self.sides[0].put_back(left);
+        self.sides[1].put_back(right);
+    }
+
+    /// Joins two batches from these rows on; the rows at which it stops.
+    #[inline]
+    fn merge<'a>(
+        &mut self,
+        (left, right): (&Waiting, &Waiting),
+        (mut l, mut r): (usize, usize),
+        (left_key, right_key): (impl Fn(usize) -> OrderedKey<'a>, impl Fn(usize) -> OrderedKey<'a>),
+    ) -> (usize, usize) {
+        while l < left.batch.len() && r < right.batch.len() && !self.is_full() {
+            let key = left_key(l);
+            let order = key.cmp(&right_key(r));
+            let takes_left = order.then_with(|| left.batch.sync[l].cmp(&right.batch.sync[r])).is_le();
+            // The row of the other side that is next has this key: it is to be joined with this row.
+            let stays = order.is_eq();
+            match takes_left {
+                true => {
+                    self.take_row(0, key, stays, || left.row(l));
+                    l += 1;
+                }
+                false => {
+                    self.take_row(1, right_key(r), stays, || right.row(r));
+                    r += 1;
+                }
+            }
+        }
+        (l, r)
+    }
+
+    /// The next row of a side is joined with the run of the other side, of which no row waits.
     fn join_next(&mut self, side: usize) {
+        let other = &self.sides[1 - side];
+        if other.is_over() && other.run.is_empty() {
+            return self.sides[side].drop_waiting();
+        }
+        let Some(head) = self.sides[side].head() else { return };
+        let stays = self.sides[1 - side].may_follow(head.key);
+        let key = head.key.to_owned();
+        let Some(row) = self.sides[side].take() else { return };
+        self.take_row(side, key.get(), stays, || row);
+    }
+
+    /// A row has its turn: it is joined with the run of the other side, and becomes one of the run if it
+    /// `stays`, because rows of its key may follow on the other side.
+    #[inline]
+    fn take_row(&mut self, side: usize, key: OrderedKey, stays: bool, row: impl FnOnce() -> RunRow) {
         let MergeJoin { sides, run_key, pairs, .. } = self;
-        let Some(head) = sides[side].head() else { return };
-        let goes_on = run_key.as_ref().is_some_and(|run| run.get() == head.key);
-        let may_follow = sides[1 - side].may_follow(head.key);
-        let next_run = (!goes_on && may_follow).then(|| head.key.to_owned());
-        let Some(row) = sides[side].take() else { return };
+        let goes_on = run_key.as_ref().is_some_and(|run| run.get() == key);
+        if !goes_on && !stays {
+            return;
+        }
+        let row = row();
         if !goes_on {
             sides.iter_mut().for_each(Side::forget_run);
-            *run_key = next_run;
+            *run_key = Some(key.to_owned());
         }
         for partner in &sides[1 - side].run {
             let end = row.end.min(partner.end);
@@ -102,7 +177,7 @@ impl MergeJoin {
             }
         }
         pairs.complete(row.start);
-        if may_follow {
+        if stays {
             sides[side].hold(row);
         }
     }
@@ -159,12 +234,7 @@ impl Operator for MergeJoin {
     }
 
     fn proceed(&mut self, out: &mut Vec<Message>) -> Result<()> {
-        while self.pairs.left().len() < PIECE_ROWS {
-            match self.next_side() {
-                Some(side) => self.join_next(side),
-                None => break,
-            }
-        }
+        self.join();
         let [left, right] = &self.sides;
         self.columns.hand_out(&mut self.pairs, [left.batches(), right.batches()], out)?;
         if self.pairs.left().is_empty() && self.next_side().is_none() {

@@ -19,8 +19,6 @@ pub(super) struct Side {
     key: Vec<usize>,
     kept: KeptBatches,
     waiting: VecDeque<Waiting>,
-    /// How many rows of the first waiting batch have had their turn.
-    taken: usize,
     /// The key of the last row that came.
     last: Option<OwnedKey>,
     /// No row with a key will come any more: those without one are the last.
@@ -33,12 +31,22 @@ pub(super) struct Side {
     pub run: Vec<RunRow>,
 }
 
-/// Rows that wait for their turn.
+/// Rows that wait for their turn; there is one.
 #[derive(Debug)]
-struct Waiting {
-    batch: Batch,
-    keys: OrderedKeys,
+pub(super) struct Waiting {
+    pub batch: Batch,
+    pub keys: OrderedKeys,
     place: u32,
+    /// How many of them have had their turn.
+    pub taken: usize,
+}
+
+impl Waiting {
+    /// A row of the batch.
+    #[inline]
+    pub fn row(&self, row: usize) -> RunRow {
+        RunRow { start: self.batch.sync[row], end: self.batch.other_at(row), row: (self.place, row as u32) }
+    }
 }
 
 /// A row that has had its turn.
@@ -76,7 +84,6 @@ impl Side {
             key,
             kept: KeptBatches::default(),
             waiting: VecDeque::new(),
-            taken: 0,
             last: None,
             keys_ended: false,
             frontier: BEGINNING,
@@ -106,7 +113,7 @@ impl Side {
         self.last = Some(keys.get(batch.len() - 1).to_owned());
         let place = self.kept.keep(batch.rows.clone());
         self.kept.pin(place);
-        self.waiting.push_back(Waiting { batch, keys, place });
+        self.waiting.push_back(Waiting { batch, keys, place, taken: 0 });
         Ok(())
     }
 
@@ -130,7 +137,12 @@ impl Side {
     #[inline]
     pub fn head(&self) -> Option<Head<'_>> {
         let first = self.waiting.front()?;
-        Some(Head { key: first.keys.get(self.taken), start: first.batch.sync[self.taken] })
+        Some(Head { key: first.keys.get(first.taken), start: first.batch.sync[first.taken] })
+    }
+
+    /// Whether no row with a key will come any more, nor waits.
+    pub fn is_over(&self) -> bool {
+        self.has_ended() && self.waiting.is_empty()
     }
 
     /// Whether no row with a key will come any more.
@@ -158,20 +170,29 @@ impl Side {
         self.has_ended() || last.get() > head.key || last.get() == head.key && follows
     }
 
-    /// The next row has its turn. There is one.
-    #[inline]
+    /// The next row has its turn; none if there is none.
     pub fn take(&mut self) -> Option<RunRow> {
-        let first = self.waiting.front()?;
-        let (row, place) = (self.taken, first.place);
-        let taken =
-            RunRow { start: first.batch.sync[row], end: first.batch.other_at(row), row: (place, row as u32) };
-        self.taken += 1;
-        if self.taken == first.batch.len() {
-            self.kept.unpin(place);
+        let first = self.waiting.front_mut()?;
+        let row = first.row(first.taken);
+        first.taken += 1;
+        if first.taken == first.batch.len() {
+            self.kept.unpin(first.place);
             self.waiting.pop_front();
-            self.taken = 0;
         }
-        Some(taken)
+        Some(row)
+    }
+
+    /// The first batch whose rows wait; it has to be [put back](Side::put_back).
+    pub fn take_first(&mut self) -> Option<Waiting> {
+        self.waiting.pop_front()
+    }
+
+    /// What is left of the first batch waits on.
+    pub fn put_back(&mut self, first: Waiting) {
+        match first.taken < first.batch.len() {
+            true => self.waiting.push_front(first),
+            false => self.kept.unpin(first.place),
+        }
     }
 
     /// The row stays as one of the run.
@@ -187,10 +208,15 @@ impl Side {
         self.run.drain(..).for_each(|row| self.kept.let_go(row.row));
     }
 
+    /// Takes out all rows that wait.
+    pub fn drop_waiting(&mut self) {
+        self.waiting.drain(..).for_each(|waiting| self.kept.unpin(waiting.place));
+    }
+
     /// Takes out the next rows while they end before any row of the other side, which comes to `frontier`,
     /// starts.
     pub fn drop_ended(&mut self, frontier: Time) {
-        let ends = |side: &Side| side.waiting.front().map(|first| first.batch.other_at(side.taken));
+        let ends = |side: &Side| side.waiting.front().map(|first| first.batch.other_at(first.taken));
         while ends(self).is_some_and(|end| end <= frontier && end < INFINITY) {
             self.take();
         }
@@ -218,7 +244,7 @@ impl Side {
 
     /// The rows that wait and those of the run.
     pub fn held(&self) -> Held {
-        let waiting = self.waiting.iter().map(|waiting| waiting.batch.len()).sum::<usize>() - self.taken;
+        let waiting: usize = self.waiting.iter().map(|waiting| waiting.batch.len() - waiting.taken).sum();
         Held { rows: waiting + self.run.len(), bytes: self.kept.memory(), oldest: self.oldest() }
     }
 
@@ -233,16 +259,15 @@ impl Side {
 
     /// The side for a checkpoint.
     pub fn save(&self) -> Result<SavedSide> {
-        let rest = |(number, waiting): (usize, &Waiting)| {
-            let taken = if number == 0 { self.taken } else { 0 };
-            SavedBatch::of(&waiting.batch.slice(taken, waiting.batch.len() - taken))
+        let rest = |waiting: &Waiting| {
+            SavedBatch::of(&waiting.batch.slice(waiting.taken, waiting.batch.len() - waiting.taken))
         };
         let rows = match self.run.is_empty() {
             true => None,
             false => Some(save_rows(&self.kept.gather(self.run.iter().map(|row| row.row))?)?),
         };
         Ok(SavedSide {
-            waiting: self.waiting.iter().enumerate().map(rest).collect::<Result<_>>()?,
+            waiting: self.waiting.iter().map(rest).collect::<Result<_>>()?,
             last: self.last.clone(),
             keys_ended: self.keys_ended,
             frontier: self.frontier,
