@@ -145,12 +145,12 @@ impl MergeJoin {
 
     /// The next row of a side is joined with the run of the other side, of which no row waits.
     fn join_next(&mut self, side: usize) {
-        let other = &self.sides[1 - side];
-        if other.is_over() && other.run.is_empty() {
+        let (this, other) = (&self.sides[side], &self.sides[1 - side]);
+        let Some(head) = this.head() else { return };
+        if other.has_ended() && !self.is_run(head.key) {
             return self.sides[side].drop_waiting();
         }
-        let Some(head) = self.sides[side].head() else { return };
-        let stays = self.sides[1 - side].may_follow(head.key);
+        let stays = other.may_follow(head.key);
         let key = head.key.to_owned();
         let Some(row) = self.sides[side].take() else { return };
         self.take_row(side, key.get(), stays, || row);
@@ -160,11 +160,11 @@ impl MergeJoin {
     /// `stays`, because rows of its key may follow on the other side.
     #[inline]
     fn take_row(&mut self, side: usize, key: OrderedKey, stays: bool, row: impl FnOnce() -> RunRow) {
-        let MergeJoin { sides, run_key, pairs, .. } = self;
-        let goes_on = run_key.as_ref().is_some_and(|run| run.get() == key);
+        let goes_on = self.is_run(key);
         if !goes_on && !stays {
             return;
         }
+        let MergeJoin { sides, run_key, pairs, .. } = self;
         let row = row();
         if !goes_on {
             sides.iter_mut().for_each(Side::forget_run);
@@ -180,6 +180,12 @@ impl MergeJoin {
         if stays {
             sides[side].hold(row);
         }
+    }
+
+    /// Whether the runs are those of this key.
+    #[inline]
+    fn is_run(&self, key: OrderedKey) -> bool {
+        self.run_key.as_ref().is_some_and(|run| run.get() == key)
     }
 
     /// Forgets the run of a side if no row of its key will come on the other.
@@ -205,9 +211,9 @@ impl MergeJoin {
     /// The punctuation that follows what was handed out, if there is a new one.
     fn punctuation(&mut self) -> Option<Time> {
         let time = self.frontier();
-        let is_told = self.sides.iter().any(|side| side.has_punctuated(time));
+        let is_punctuated = self.sides.iter().any(|side| side.has_punctuated(time));
         let ended = self.sides.iter().all(|side| side.frontier() == INFINITY);
-        let is_new = time > self.watermark && is_told && (time < INFINITY || ended);
+        let is_new = time > self.watermark && is_punctuated && (time < INFINITY || ended);
         is_new.then(|| {
             self.watermark = time;
             time

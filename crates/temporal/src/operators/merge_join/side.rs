@@ -140,13 +140,8 @@ impl Side {
         Some(Head { key: first.keys.get(first.taken), start: first.batch.sync[first.taken] })
     }
 
-    /// Whether no row with a key will come any more, nor waits.
-    pub fn is_over(&self) -> bool {
-        self.has_ended() && self.waiting.is_empty()
-    }
-
     /// Whether no row with a key will come any more.
-    fn has_ended(&self) -> bool {
+    pub fn has_ended(&self) -> bool {
         self.keys_ended || self.frontier == INFINITY
     }
 
