@@ -6,8 +6,11 @@ import math
 import random
 import time
 from collections.abc import Callable
+from datetime import date
+from decimal import Decimal
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import whimbrel as wb
@@ -58,6 +61,38 @@ def test_a_join_of_sorted_streams_is_the_same_join(how: Any, lifetime: float, sh
     for seed in range(4):
         left, right = stream(ascending(60, seed), "a"), stream(ascending(50, seed + 100), "b")
         assert both(sorted_by_id) == both(plain)
+
+
+KEYS = {
+    "int8": pa.array([-128, -1, -1, 0, 127, None], pa.int8()),
+    "uint64": pa.array([0, 1, 1, 1 << 63, (1 << 64) - 1], pa.uint64()),
+    "bool": pa.array([False, False, True, None]),
+    "float64": pa.array([-math.inf, -0.0, 0.0, 0.0, math.inf, math.nan, -math.nan, None]),
+    "decimal": pa.array([Decimal("-1.50"), Decimal("0.00"), Decimal("0.00"), Decimal("7.25"), None]),
+    "date": pa.array([date(1969, 12, 31), date(1970, 1, 1), date(1970, 1, 1)]),
+    "text": pa.array(["", "a", "a", "a text that is long enough", "ä", None]),
+    "view": pa.array(["", "a", "a", "a text that is long enough", "ä"], pa.string_view()),
+    "dictionary": pa.array(["x", "x", "y", "z"]).dictionary_encode(),
+    "bytes": pa.array([b"", b"\x00", b"\x00", b"\xff"]),
+}
+
+
+@pytest.mark.parametrize("nulls_equal", [False, True])
+@pytest.mark.parametrize("name", KEYS)
+def test_sorted_keys_of_any_type_are_merged(name: str, nulls_equal: bool) -> None:
+    key = KEYS[name]
+    rows = wb.from_arrow(pa.table({"at": range(len(key)), "id": key, "n": range(len(key))}), time="at")
+
+    def joined(required: Callable[[Any], Any]) -> wb.ShardedStream:
+        def with_itself(q: Any) -> Any:
+            every = required(q).alter_duration(math.inf)
+            return every.join(every.select("id", m="n"), on="id", nulls_equal=nulls_equal)
+
+        return rows.query(with_itself)
+
+    assert "merge join" in joined(sorted_by_id).explain()
+    assert "merge join" not in joined(plain).explain()
+    assert sorted(map(repr, joined(sorted_by_id).to_rows())) == sorted(map(repr, joined(plain).to_rows()))
 
 
 def test_a_join_of_sorted_streams_keeps_one_key() -> None:
