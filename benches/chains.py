@@ -14,19 +14,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
-from statistics import median
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from run import HERE, machine
+from turns import in_process, measure, medians
 
 LINES = {
     "integers": "select sum(a * 2 + b * 3 - k) as s from t where a > b",
@@ -110,8 +106,8 @@ def checksum(answer: pa.Table) -> list[float]:
     return [float(answer.num_rows), *map(float, sums)]
 
 
-def measure(engine: str, rows: int, repeats: int) -> dict[str, dict]:
-    """Run each query some times; give the seconds of its runs, and its answer."""
+def queries(engine: str, rows: int) -> dict[str, Callable[[], pa.Table]]:
+    """Give what answers each line."""
     engines = {
         "table": lambda: whimbrel(rows, is_stream=False),
         "stream": lambda: whimbrel(rows, is_stream=True),
@@ -119,24 +115,7 @@ def measure(engine: str, rows: int, repeats: int) -> dict[str, dict]:
         "polars": lambda: polars(rows),
     }
     of = engines[engine]()
-    results = {}
-    for name, text in LINES.items():
-        run, runs, answer = of(text), [], []
-        for _ in range(repeats + 1):
-            start = time.perf_counter()
-            found = run()
-            runs.append(time.perf_counter() - start)
-            answer = checksum(found)
-        results[name] = {"runs": runs, "answer": answer}
-    return results
-
-
-def in_process(engine: str, rows: int, repeats: int) -> dict[str, dict]:
-    """Measure in a process of its own."""
-    command = [sys.executable, __file__, "--measure", engine, "--rows", str(rows), "--repeats", str(repeats)]
-    environment = {**os.environ, "POLARS_MAX_THREADS": "1"}
-    done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
-    return json.loads(done.stdout)
+    return {name: of(text) for name, text in LINES.items()}
 
 
 def compared(line: str, turns: list[dict[str, dict]], rows: int) -> dict:
@@ -145,15 +124,14 @@ def compared(line: str, turns: list[dict[str, dict]], rows: int) -> dict:
     answers = [of["answer"] for each in found.values() for of in each]
     if not all(np.allclose(answer, answers[0], rtol=1e-9) for answer in answers):
         raise SystemExit(f"`{line}` has several answers: {answers}")
-    runs = {engine: [of["runs"] for of in each] for engine, each in found.items()}
-    rest = {engine: median(run for of in each for run in of[1:]) for engine, each in runs.items()}
-    first = {engine: median(of[0] for of in each) for engine, each in runs.items()}
+    measured = medians(found)
+    rest = measured["median"]
     peer = min(rest["duckdb"], rest["polars"])
     ratios = {engine: peer / rest[engine] for engine in ("table", "stream")}
     cells = [f"{rows / rest[engine] / 1e6:.1f}" for engine in ENGINES]
     cells += [f"{ratio:.2f}" for ratio in ratios.values()]
     print(f"{line:>28}" + "".join(f"{cell:>10}" for cell in cells))
-    return {"line": line, "runs": runs, "median": rest, "first": first, "ratio": ratios}
+    return {"line": line, **measured, "ratio": ratios}
 
 
 def main() -> None:
@@ -168,9 +146,13 @@ def main() -> None:
     arguments = parser.parse_args()
     rows, repeats = arguments.rows, arguments.repeats
     if arguments.measure:
-        print(json.dumps(measure(arguments.measure, rows, repeats)))
+        print(json.dumps(measure(queries(arguments.measure, rows), repeats, checksum)))
         return
-    turns = [{name: in_process(name, rows, repeats) for name in ENGINES} for _ in range(arguments.turns)]
+
+    def one(engine: str) -> dict[str, dict]:
+        return in_process(__file__, engine, rows, repeats, 1)
+
+    turns = [{engine: one(engine) for engine in ENGINES} for _ in range(arguments.turns)]
     heads = (*ENGINES, "table/", "stream/")
     print(f"{'million rows a second':>28}" + "".join(f"{head:>10}" for head in heads))
     results = [compared(line, turns, rows) for line in LINES]

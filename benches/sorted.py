@@ -16,13 +16,8 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import numpy as np
@@ -30,6 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from run import HERE, machine
+from turns import in_process, measure, medians
 
 THREADS = 2
 OF_AN_ID = 4
@@ -114,32 +110,15 @@ def checksum(answer: pa.Table) -> list[int]:
     return [answer.num_rows, *(pc.call_function("sum", [answer[name]]).as_py() for name in names)]
 
 
-def measure(engine: str, rows: int, repeats: int) -> dict[str, dict]:
-    """Run each query some times; give the seconds of its runs, and its answer."""
+def queries(engine: str, rows: int) -> dict[str, Query]:
+    """Give what answers each line."""
     engines = {
         "by hash": lambda: whimbrel(rows, is_sorted=False),
         "sorted": lambda: whimbrel(rows, is_sorted=True),
         "duckdb": lambda: duckdb(rows),
         "polars": lambda: polars(rows),
     }
-    results = {}
-    for line, run in engines[engine]().items():
-        runs, answer = [], []
-        for _ in range(repeats + 1):
-            start = time.perf_counter()
-            found = run()
-            runs.append(time.perf_counter() - start)
-            answer = checksum(found)
-        results[line] = {"runs": runs, "answer": answer}
-    return results
-
-
-def in_process(engine: str, rows: int, repeats: int) -> dict[str, dict]:
-    """Measure in a process of its own."""
-    command = [sys.executable, __file__, "--measure", engine, "--rows", str(rows), "--repeats", str(repeats)]
-    environment = {**os.environ, "POLARS_MAX_THREADS": str(THREADS)}
-    done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
-    return json.loads(done.stdout)
+    return engines[engine]()
 
 
 def compared(line: str, turns: list[dict[str, dict]], rows: int) -> dict:
@@ -148,13 +127,12 @@ def compared(line: str, turns: list[dict[str, dict]], rows: int) -> dict:
     answers = {str(of["answer"]) for each in found.values() for of in each}
     if len(answers) > 1:
         raise SystemExit(f"`{line}` has several answers: {answers}")
-    runs = {engine: [of["runs"] for of in each] for engine, each in found.items()}
-    rest = {engine: median(run for of in each for run in of[1:]) for engine, each in runs.items()}
-    first = {engine: median(of[0] for of in each) for engine, each in runs.items()}
+    measured = medians(found)
+    rest = measured["median"]
     ratio = min(rest["duckdb"], rest["polars"]) / rest["sorted"]
     cells = [f"{rows / rest[engine] / 1e6:.1f}" for engine in ENGINES] + [f"{ratio:.2f}"]
     print(f"{line:>21}" + "".join(f"{cell:>10}" for cell in cells))
-    return {"line": line, "runs": runs, "median": rest, "first": first, "ratio": ratio}
+    return {"line": line, **measured, "ratio": ratio}
 
 
 def main() -> None:
@@ -169,9 +147,13 @@ def main() -> None:
     arguments = parser.parse_args()
     rows, repeats = arguments.rows, arguments.repeats
     if arguments.measure:
-        print(json.dumps(measure(arguments.measure, rows, repeats)))
+        print(json.dumps(measure(queries(arguments.measure, rows), repeats, checksum)))
         return
-    turns = [{name: in_process(name, rows, repeats) for name in ENGINES} for _ in range(arguments.turns)]
+
+    def one(engine: str) -> dict[str, dict]:
+        return in_process(__file__, engine, rows, repeats, THREADS)
+
+    turns = [{engine: one(engine) for engine in ENGINES} for _ in range(arguments.turns)]
     print(f"{'million rows a second':>21}" + "".join(f"{head:>10}" for head in (*ENGINES, "ratio")))
     results = [compared(line, turns, rows) for line in LINES]
     document = {"machine": machine(), "rows": rows, "results": results}
