@@ -21,13 +21,8 @@ pub(crate) struct SortedSide<'a> {
 impl SortedSide<'_> {
     /// Whether it is a stream without end edges.
     fn has_no_ends(&self) -> bool {
-        self.has_time && has_no_ends(self.lifetimes)
+        self.has_time && !self.lifetimes.has_end_edges()
     }
-}
-
-/// Whether rows come without end edges.
-pub(crate) fn has_no_ends(lifetimes: Lifetimes) -> bool {
-    lifetimes.edge_free() || lifetimes == Lifetimes::StartEdges
 }
 
 /// Whether a step hands rows on in the order in which it gets them, or says itself in which order they are.

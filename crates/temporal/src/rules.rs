@@ -127,6 +127,11 @@ impl Lifetimes {
     pub fn edge_free(self) -> bool {
         !matches!(self, Lifetimes::StartEdges | Lifetimes::Any)
     }
+
+    /// Whether rows may end by an end edge.
+    pub fn has_end_edges(self) -> bool {
+        self == Lifetimes::Any
+    }
 }
 
 /// What to do with a late row: one from before the stream's frontier, which the reorder latency holds back.

@@ -5,7 +5,7 @@ use crate::names::{count, index_of, show};
 use crate::nodes::{Exchange, Movement, Scope};
 use crate::passed_columns::passed_column;
 use crate::placement::Placement;
-use crate::sort_order::{has_no_ends, has_runs_of};
+use crate::sort_order::has_runs_of;
 use datafusion::common::{Column, DFSchema, Result, plan_err};
 use datafusion::logical_expr::Expr;
 
@@ -60,7 +60,7 @@ fn of_runs(key: &[Expr], schema: &DFSchema, derived: &Derived) -> Result<Placeme
             count(derived.shards, "shard")
         );
     }
-    if !has_no_ends(derived.lifetimes) || !has_runs_of(&derived.sorted, &columns) {
+    if derived.lifetimes.has_end_edges() || !has_runs_of(&derived.sorted, &columns) {
         return plan_err!(
             "reshard: rows that are equal in {} do not follow each other, as far as is known; say so by \
              require_sorted before, or use redistribute",

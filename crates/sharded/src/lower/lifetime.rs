@@ -80,8 +80,7 @@ fn require(node: &nodes::Require) -> Result<Box<dyn Operator>> {
             Box::new(operators::RequireSorted::new(node.schema().inner().clone(), columns, unit))
         }
         Assertion::DistinctStarts => {
-            let has_ends = !input.lifetimes.edge_free() && input.lifetimes != Lifetimes::StartEdges;
-            Box::new(operators::RequireDistinctStarts::new(has_ends, unit))
+            Box::new(operators::RequireDistinctStarts::new(input.lifetimes.has_end_edges(), unit))
         }
     })
 }
